@@ -1,0 +1,47 @@
+"""quotientgeo: declare a symmetry group, get proven geodesic code, measure any checkpoint modulo its symmetries.
+
+The namespace is lazy (PEP 562): ``import quotientgeo`` loads neither SymPy nor geoopt nor transformers.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+try:
+    __version__ = version("quotientgeo")
+except PackageNotFoundError:  # a source tree on the path, not installed
+    __version__ = "0.0.0+source"
+
+# public name -> module that defines it, grouped by purpose
+_PUBLIC = {
+    # declare and derive
+    "GL": "quotientgeo.groups",
+    "Symmetry": "quotientgeo.symbolic.declaration",
+    "Metric": "quotientgeo.symbolic.declaration",
+    "derive": "quotientgeo.symbolic.derivation",
+    "generate": "quotientgeo.symbolic.codegen",
+    # a model
+    "symmetry_graph": "quotientgeo.model.graph",
+    "SymmetryGraph": "quotientgeo.model.graph",
+    "PairBlock": "quotientgeo.model.blocks",
+    "ShiftBlock": "quotientgeo.model.blocks",
+    "Leg": "quotientgeo.model.blocks",
+    "load_checkpoint": "quotientgeo.model.checkpoint",
+    # measure
+    "sharpness": "quotientgeo.measures.evaluate",
+    "SharpnessResult": "quotientgeo.measures.result",
+}
+
+__all__ = ["__version__", *_PUBLIC]  # noqa: PLE0604  (names resolve through __getattr__)
+
+
+def __getattr__(name: str) -> Any:
+    if name in _PUBLIC:
+        return getattr(import_module(_PUBLIC[name]), name)
+    raise AttributeError(f"module 'quotientgeo' has no attribute {name!r}; public names: {', '.join(_PUBLIC)}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

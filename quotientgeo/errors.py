@@ -1,0 +1,57 @@
+"""Every error that quotientgeo raises on purpose: what was wrong, where, and what to do about it."""
+
+
+class QuotientgeoError(Exception):
+    """Base of all named errors."""
+
+
+class DeclarationError(QuotientgeoError, ValueError):
+    """A symmetry or a metric is written in a way that cannot be derived from (shapes, names, unknown operations)."""
+
+
+class CertificateError(QuotientgeoError):
+    """A claim about a declared geometry is false; the message carries a witness."""
+
+
+class ShapeError(QuotientgeoError, ValueError):
+    """Tensors do not have the documented shapes, dtypes or devices."""
+
+
+class RankDeficientError(QuotientgeoError):
+    """A factor, or the product G H', has lost rank, so the quotient has no tangent space of the declared dimension there."""
+
+
+class GeodesicCollapseError(QuotientgeoError):
+    """A mixed geodesic ran into the singular set: s_h(G H') fell below the stated fraction of its start."""
+
+
+class GeodesicAccuracyError(QuotientgeoError):
+    """Doubling the integrator's steps did not reach the stated accuracy within its cap."""
+
+
+class UnknownArchitectureError(QuotientgeoError):
+    """No rule describes this model's blocks; the message lists attention-like modules and how to add blocks."""
+
+
+class BlockError(QuotientgeoError, ValueError):
+    """A block's legs do not fit the model: missing tensor, index out of range, overlap with another block."""
+
+
+class SymmetryError(QuotientgeoError):
+    """A declared symmetry does not hold on this model (or this batch cannot tell)."""
+
+
+class CheckpointError(QuotientgeoError, ValueError):
+    """A checkpoint folder cannot be loaded completely and safely."""
+
+
+class LossError(QuotientgeoError, ValueError):
+    """The loss broke its contract: neither (sum, count) nor a mean scalar, or a mean that was asked to be split."""
+
+
+class ModeError(QuotientgeoError):
+    """The model is in a mode in which its loss is not a function of its parameters (training mode)."""
+
+
+class DataError(QuotientgeoError, ValueError):
+    """The batches are empty, shuffled or otherwise not a fixed sample."""
