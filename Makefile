@@ -16,7 +16,7 @@ test-all: lint types
 	$(BIN)/python -m pytest -n 2 --dist loadgroup
 
 derive: $(STAMP)
-	$(BIN)/python -m quotientgeo.symbolic.catalogue
+	$(BIN)/python -m quotientgeo.symbolic.regenerate
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

@@ -61,9 +61,9 @@ class GL:
     ) -> Tensor:
         """A = U D V with U, V uniform on SO(size), D log-spaced, det A = 1 and cond(A) = ``condition``.
 
-        Shape (*batch, size, size). Drawn in float64 on the CPU from ``generator``, so that every dtype and device sees the
-        same element. For size 1 the determinant leaves only A = 1; a sign-free scale in [condition^-1/2, condition^1/2] is
-        drawn instead, since a group element that does nothing would verify anything.
+        Shape (*batch, size, size). Drawn in float64 on the CPU from ``generator``, so that every dtype and device sees
+        the same element. For size 1 the determinant leaves only A = 1; a positive scale in
+        [condition^-1/2, condition^1/2] is drawn instead, since an element that does nothing would verify anything.
         """
         if not (condition >= 1.0 and condition < float("inf")):
             raise DeclarationError(f"random_element: condition must be a finite number >= 1, got {condition}")
