@@ -18,7 +18,7 @@ class ShapeError(QuotientgeoError, ValueError):
 
 
 class RankDeficientError(QuotientgeoError):
-    """A factor, or the product G H', has lost rank, so the quotient has no tangent space of the declared dimension there."""
+    """A factor, or the product G H', has lost rank: the quotient has no tangent space of the declared dimension there."""
 
 
 class GeodesicCollapseError(QuotientgeoError):
@@ -49,9 +49,17 @@ class LossError(QuotientgeoError, ValueError):
     """The loss broke its contract: neither (sum, count) nor a mean scalar, or a mean that was asked to be split."""
 
 
+class NonFiniteLossError(QuotientgeoError):
+    """The loss is NaN or infinite at the starting point or inside the ball."""
+
+
 class ModeError(QuotientgeoError):
     """The model is in a mode in which its loss is not a function of its parameters (training mode)."""
 
 
 class DataError(QuotientgeoError, ValueError):
     """The batches are empty, shuffled or otherwise not a fixed sample."""
+
+
+class TaskError(QuotientgeoError):
+    """A task file cannot be read, lacks one of its functions, or failed in one of them."""

@@ -1,0 +1,171 @@
+"""The maximum over one batch: all starts, the checks at the maximiser, and the account of who gained what."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from quotientgeo.errors import NonFiniteLossError, SymmetryError
+from quotientgeo.geometry.pair import PairGeometry
+from quotientgeo.measures.charts import Atlas
+from quotientgeo.measures.maximiser import Ascent, auto_pgd
+from quotientgeo.measures.objective import Objective
+from quotientgeo.measures.problem import Observation, Problem, observe
+from quotientgeo.measures.result import BatchResult
+
+NORM_TOLERANCE = 1e-5  # the achieved norm never exceeds rho by more than this, relatively
+# How far the loss at the canonical gauge may lie from the loss at the given weights, relatively: the two are the same
+# function evaluated at different, equally valid, parameters.
+GAUGE_TOLERANCE = {torch.float64: 1e-7, torch.float32: 1e-3}
+
+Progress = Callable[[int, int], None]  # start, step
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The budget of one ascent."""
+
+    rho: float
+    steps: int
+    starts: int
+    seed: int
+
+
+@dataclass(frozen=True)
+class Found:
+    """Result of one batch, with the problem as refined for it (integrator steps) and what the batch left unused."""
+
+    result: BatchResult
+    problem: Problem
+    maximiser: Tensor
+    norm_shares: dict[str, float]
+    gain_shares: dict[str, float]
+    unused: frozenset[str]
+
+
+class BatchAscent:
+    """Maximise the loss of one batch over the ball of a problem's charts."""
+
+    def __init__(self, problem: Problem, objective: Objective, model: nn.Module, parameters: dict[str, Tensor]) -> None:
+        """``parameters`` are the model's own weights in the dtype of the ascent: the loss is checked against theirs."""
+        self.problem, self.objective = problem, objective
+        self.seen: Observation = observe(objective, model, parameters)
+        self.atlas: Atlas = problem.atlas(self.seen)
+
+    def value(self, z: Tensor) -> Tensor:
+        with torch.no_grad():
+            return self.objective.value(self.atlas.parameters(z))
+
+    def value_and_gradient(self, z: Tensor) -> tuple[Tensor, Tensor]:
+        """Loss and dL/dz. The chart is differentiated once, however many micro-batches the loss took."""
+        leaf = z.detach().requires_grad_()
+        with torch.enable_grad():
+            parameters = self.atlas.parameters(leaf)
+        value, gradient = self.objective.value_and_gradient(parameters)
+        pulled = {name: g for name, g in gradient.items() if g is not None and parameters[name].requires_grad}
+        if not pulled:
+            return value, torch.zeros_like(z)
+        outputs = [parameters[name] for name in pulled]
+        (dz,) = torch.autograd.grad(outputs, leaf, grad_outputs=list(pulled.values()))
+        return value, dz
+
+    def run(self, settings: Settings, batch_index: int, progress: Progress | None = None) -> Found:
+        zero = self.atlas.zero()
+        reference = self.value_and_gradient(zero)
+        self._check_reference(reference[0])
+        ascents = []
+        for start in range(settings.starts):
+            point, known = zero, reference
+            if start > 0:
+                generator = torch.Generator().manual_seed(_start_seed(settings.seed, batch_index, start))
+                point, known = self.atlas.random_point(generator, settings.rho), None
+            ascent = auto_pgd(
+                self.value_and_gradient,
+                self.value,
+                point,
+                radius=settings.rho,
+                steps=settings.steps,
+                known=known,
+                on_step=None if progress is None else lambda step, start=start: progress(start, step),
+            )
+            ascents.append(ascent)
+        for start, ascent in enumerate(ascents):
+            if not bool(ascent.finite):
+                self._diagnose(ascent, start)
+        return self._conclude(settings, reference, ascents)
+
+    def _check_reference(self, loss: Tensor) -> None:
+        given, here = float(self.seen.loss), float(loss)
+        if not (torch.isfinite(self.seen.loss) and torch.isfinite(loss)):
+            raise NonFiniteLossError(
+                f"the loss at the model's own weights is {given} (and {here} in the canonical gauge): "
+                "check the batch for labels that are all masked, and the weights for NaN"
+            )
+        tolerance = GAUGE_TOLERANCE[self.atlas.zero().dtype]
+        if abs(here - given) > tolerance * max(1.0, abs(given)):
+            raise SymmetryError(
+                f"the loss is {given!r} at the model's own weights but {here!r} at the equivalent weights in the canonical gauge: "
+                "either the loss is not deterministic (dropout, sampling), or a symmetry does not hold on this batch"
+            )
+
+    def _diagnose(self, ascent: Ascent, start: int) -> None:
+        """Name the reason of a non-finite loss: a collapsing geodesic where one is found, else the loss itself."""
+        step = int((~torch.isfinite(ascent.values)).nonzero()[0])
+        for chart, piece in zip(self.problem.pairs, self.atlas.pieces(ascent.first_bad_point), strict=False):
+            chart.exact_geometry.require_regular(chart.unflatten(piece.double()), [b.name for b in chart.stack.blocks])
+        raise NonFiniteLossError(
+            f"the loss became {float(ascent.values[step])} at step {step} of start {start} (inside the ball): "
+            "the model overflows there; use a smaller rho or a wider dtype"
+        )
+
+    def _conclude(self, settings: Settings, reference: tuple[Tensor, Tensor], ascents: list[Ascent]) -> Found:
+        best_start = max(range(len(ascents)), key=lambda i: float(ascents[i].best_value))
+        best = ascents[best_start]
+        z, loss = best.best_point, float(reference[0])
+        maximum = self._refined_maximum(z, float(best.best_value))
+        achieved = self.atlas.achieved_norm(z)
+        if achieved > settings.rho * (1 + NORM_TOLERANCE):
+            raise AssertionError(
+                f"the maximiser left its ball: |xi| = {achieved} > rho = {settings.rho}; please report this"
+            )
+        if maximum < loss:  # the starting point itself is in the ball
+            maximum, z, achieved = loss, torch.zeros_like(z), 0.0
+        result = BatchResult(
+            value=maximum - loss,
+            loss=loss,
+            maximum=maximum,
+            achieved_norm=achieved,
+            best_start=best_start,
+            best_step=int(best.best_step),
+            trace=[ascent.values.tolist() for ascent in ascents],
+            resolution=torch.finfo(z.dtype).eps * abs(loss),
+        )
+        norm_shares = _normalised(self.atlas.shares(z.double().square()))
+        gain_shares = _normalised(self.atlas.shares(reference[1].double() * z.double()))
+        return Found(result, self.problem, z, norm_shares, gain_shares, self.seen.unused)
+
+    def _refined_maximum(self, z: Tensor, maximum: float) -> float:
+        """Double the integrator's steps until the end point at the maximiser is settled; the loss there is the value."""
+        refined: list[PairGeometry] = []
+        for chart, piece in zip(self.problem.pairs, self.atlas.pieces(z), strict=False):
+            at, names = chart.unflatten(piece.double()), [block.name for block in chart.stack.blocks]
+            chart.exact_geometry.require_regular(at, names)
+            refined.append(chart.geometry.with_steps(chart.exact_geometry.settled_steps(at, names)))
+        if all(new.steps == chart.geometry.steps for new, chart in zip(refined, self.problem.pairs, strict=True)):
+            return maximum
+        self.problem = self.problem.with_geometries(refined)
+        self.atlas = self.problem.atlas(self.seen)
+        return float(self.value(z))
+
+
+def _normalised(sums: dict[str, float]) -> dict[str, float]:
+    total = sum(sums.values())
+    return {name: (value / total if total else 0.0) for name, value in sums.items()}
+
+
+def _start_seed(seed: int, batch: int, start: int) -> int:
+    """Distinct for every (seed, batch, start), the same on every machine."""
+    return (seed * 1_000_003 + batch) * 1_009 + start

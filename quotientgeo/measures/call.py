@@ -1,0 +1,60 @@
+"""The arguments of one ``sharpness`` call, checked before any work is done."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from numbers import Integral, Real
+from typing import Any
+
+from quotientgeo.measures.ascent import Settings
+
+MEASURES = ("geodesic", "adaptive", "euclidean")
+METRICS = ("invariant", "mixed")
+GEODESICS = ("exact", 1, 2, 3, 4)
+SYMMETRIES = ("attention", "none")
+UNVERIFIED = ("refuse", "exclude")
+
+
+@dataclass(frozen=True)
+class Call:
+    """What was asked for. ``metric``, ``geodesic`` and ``symmetries`` only mean something where blocks are used."""
+
+    measure: str
+    metric: str
+    geodesic: str | int
+    symmetries: str
+    unverified: str
+    micro_batch_size: int | None
+    settings: Settings
+
+    def __post_init__(self) -> None:
+        _one_of("measure", self.measure, MEASURES)
+        _one_of("metric", self.metric, METRICS)
+        _one_of("geodesic", self.geodesic, GEODESICS)
+        _one_of("symmetries", self.symmetries, SYMMETRIES)
+        _one_of("unverified", self.unverified, UNVERIFIED)
+        rho = self.settings.rho
+        if not (isinstance(rho, Real) and not isinstance(rho, bool) and math.isfinite(rho) and rho > 0):
+            raise ValueError(
+                f"rho must be a finite number > 0, got {rho!r}: it is the radius of the ball that is searched"
+            )
+        _whole("steps", self.settings.steps, least=1)
+        _whole("starts", self.settings.starts, least=1)
+        _whole("seed", self.settings.seed, least=0)
+        if self.micro_batch_size is not None:
+            _whole("micro_batch_size", self.micro_batch_size, least=1)
+
+    @property
+    def uses_blocks(self) -> bool:
+        return self.measure == "geodesic" and self.symmetries != "none"
+
+
+def _one_of(name: str, value: Any, allowed: tuple[Any, ...]) -> None:
+    if isinstance(value, bool) or value not in allowed:
+        raise ValueError(f"{name} must be one of {', '.join(map(repr, allowed))}; got {value!r}")
+
+
+def _whole(name: str, value: Any, least: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
+        raise ValueError(f"{name} must be a whole number >= {least}, got {value!r}")

@@ -1,0 +1,188 @@
+"""Charts: a flat coordinate vector z, whose Euclidean norm is the measure's norm, to parameter tensors.
+
+A chart owns some entries of the parameters and a stretch of z. ``Atlas`` joins charts: one z for the whole model, the ball
+|z| <= rho for all of them together, and an account of who used how much of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from quotientgeo.geometry.coordinates import Horizontal, random_start
+from quotientgeo.geometry.pair import PairGeometry
+from quotientgeo.model.blocks import PairStack
+
+Parameters = dict[str, Tensor]
+
+
+class Chart(Protocol):
+    """One way to move some of the parameters."""
+
+    @property
+    def dimension(self) -> int:
+        """Length of this chart's stretch of z."""
+
+    def write(self, z: Tensor, parameters: Parameters) -> Parameters:
+        """New tensors for the names this chart moves; nothing is changed in place. Differentiable in z."""
+
+    def random_direction(self, generator: torch.Generator) -> Tensor:
+        """An isotropic Gaussian direction in the chart's tangent space, independent of the gauge, on the CPU in float64."""
+
+    def shares(self, values: Tensor) -> dict[str, Tensor]:
+        """Sum of ``values`` (d,) over the coordinates of each block or tensor, by its name."""
+
+    def squared_norm(self, z: Tensor) -> Tensor:
+        """|xi|^2 of the displacement that z stands for, by the metric's own formula in float64, not by |z|^2."""
+
+
+@dataclass(frozen=True)
+class PairChart:
+    """All pair blocks of one shape: z = (c, N_G, N_H) in the canonical frames, moved along horizontal geodesics."""
+
+    stack: PairStack
+    geometry: PairGeometry  # in the dtype of the ascent
+    exact_geometry: PairGeometry  # the same frames in float64, for norms and displacements
+
+    @property
+    def _shapes(self) -> tuple[torch.Size, torch.Size, torch.Size]:
+        F_G, F_H, s = self.geometry.frames.F_G, self.geometry.frames.F_H, self.geometry.frames.s
+        return torch.Size((*s.shape, s.shape[-1])), F_G.shape, F_H.shape
+
+    @property
+    def dimension(self) -> int:
+        return sum(shape.numel() for shape in self._shapes)
+
+    def unflatten(self, z: Tensor) -> Horizontal:
+        parts = z.split([shape.numel() for shape in self._shapes])
+        return Horizontal(*(part.view(shape) for part, shape in zip(parts, self._shapes, strict=True)))
+
+    def write(self, z: Tensor, parameters: Parameters) -> Parameters:
+        return self.stack.write(parameters, *self.geometry.exp(self.unflatten(z)))
+
+    def random_direction(self, generator: torch.Generator) -> Tensor:
+        frames = self.exact_geometry.frames
+        n, m = frames.F_G.shape[-2], frames.F_H.shape[-2]
+        # one draw per block keeps the memory at one n x m matrix, and the draw of a block independent of its stack
+        flat = [
+            random_start(
+                type(frames)(*(part[i].cpu() for part in frames)),
+                torch.randn(n, m, generator=generator, dtype=torch.float64),
+            )
+            for i in range(frames.s.shape[0])
+        ]
+        return torch.cat([torch.stack([start[k] for start in flat]).flatten() for k in range(3)])
+
+    def shares(self, values: Tensor) -> dict[str, Tensor]:
+        c, N_G, N_H = (part.sum((-2, -1)) for part in self.unflatten(values))
+        return dict(zip((block.name for block in self.stack.blocks), c + N_G + N_H, strict=True))
+
+    def squared_norm(self, z: Tensor) -> Tensor:
+        return self.exact_geometry.squared_norm(self.unflatten(z.double())).sum()
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """One parameter tensor in an elementwise chart: w + scale z, on some of its rows only where ``rows`` is given."""
+
+    name: str
+    scale: Tensor
+    rows: Tensor | None = None
+
+
+@dataclass(frozen=True)
+class ElementwiseChart:
+    """w + scale * z on a straight line, entry by entry.
+
+    scale = |w| is the adaptive recipe (norm |xi/|w||_2, a weight of exactly zero stays zero), scale = 1 the Euclidean one;
+    scale = 0 leaves an entry to another chart or frozen. Entries with scale 0 have no coordinate: their z is never moved.
+    """
+
+    stretches: tuple[Stretch, ...]
+    dimension: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "dimension", sum(stretch.scale.numel() for stretch in self.stretches))
+
+    def _pieces(self, z: Tensor) -> Sequence[Tensor]:
+        return z.split([stretch.scale.numel() for stretch in self.stretches])
+
+    def write(self, z: Tensor, parameters: Parameters) -> Parameters:
+        moved = {}
+        for stretch, piece in zip(self.stretches, self._pieces(z), strict=True):
+            step, base = stretch.scale * piece.view(stretch.scale.shape), parameters[stretch.name]
+            moved[stretch.name] = base + step if stretch.rows is None else base.index_add(0, stretch.rows, step)
+        return moved
+
+    def random_direction(self, generator: torch.Generator) -> Tensor:
+        parts = []
+        for stretch in self.stretches:
+            draw = torch.randn(stretch.scale.shape, generator=generator, dtype=torch.float64)
+            parts.append((draw * (stretch.scale.cpu() != 0)).flatten())
+        return torch.cat(parts) if parts else torch.zeros(0, dtype=torch.float64)
+
+    def shares(self, values: Tensor) -> dict[str, Tensor]:
+        return {s.name: piece.sum() for s, piece in zip(self.stretches, self._pieces(values), strict=True)}
+
+    def squared_norm(self, z: Tensor) -> Tensor:
+        total = torch.zeros((), dtype=torch.float64, device=z.device)
+        for stretch, piece in zip(self.stretches, self._pieces(z), strict=True):
+            scale = stretch.scale.double().flatten()
+            displacement = scale * piece.double()
+            total = (
+                total + torch.where(scale != 0, displacement / torch.where(scale != 0, scale, 1.0), 0.0).square().sum()
+            )
+        return total
+
+
+@dataclass(frozen=True)
+class Atlas:
+    """Charts joined over one flat z. ``base`` holds the parameters that the charts move, in the dtype of the ascent."""
+
+    charts: tuple[Chart, ...]
+    base: Parameters
+
+    @property
+    def dimension(self) -> int:
+        return sum(chart.dimension for chart in self.charts)
+
+    def pieces(self, z: Tensor) -> Sequence[Tensor]:
+        return z.split([chart.dimension for chart in self.charts])
+
+    def parameters(self, z: Tensor) -> Parameters:
+        """Every parameter of the model at the point z; chart by chart, so that two charts may own parts of one tensor."""
+        current = dict(self.base)
+        for chart, piece in zip(self.charts, self.pieces(z), strict=True):
+            current.update(chart.write(piece, current))
+        return current
+
+    def zero(self) -> Tensor:
+        like = next(iter(self.base.values()))
+        return torch.zeros(self.dimension, dtype=like.dtype, device=like.device)
+
+    def random_point(self, generator: torch.Generator, radius: float) -> Tensor:
+        """A point on the sphere |z| = radius in an isotropic direction that does not depend on the gauge."""
+        direction = torch.cat([chart.random_direction(generator) for chart in self.charts])
+        length = torch.linalg.vector_norm(direction).clamp_min(torch.finfo(torch.float64).tiny)
+        like = next(iter(self.base.values()))
+        return (direction * (radius / length)).to(device=like.device, dtype=like.dtype)
+
+    def shares(self, values: Tensor) -> dict[str, float]:
+        """Sums of ``values`` by block and tensor; float64."""
+        sums: dict[str, float] = {}
+        for chart, piece in zip(self.charts, self.pieces(values.double()), strict=True):
+            for name, total in chart.shares(piece).items():
+                sums[name] = sums.get(name, 0.0) + float(total)
+        return sums
+
+    def achieved_norm(self, z: Tensor) -> float:
+        """|xi|_w at the original point, by the metrics' own formulas."""
+        total = sum(
+            (chart.squared_norm(piece) for chart, piece in zip(self.charts, self.pieces(z), strict=True)),
+            torch.zeros(()),
+        )
+        return float(total) ** 0.5

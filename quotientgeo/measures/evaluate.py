@@ -1,0 +1,138 @@
+"""``sharpness``: one call from a model, a loss and batches to a number with all that defines it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+
+from quotientgeo.errors import BlockError
+from quotientgeo.measures import adaptive, euclidean
+from quotientgeo.measures import geodesic as geodesic_measure
+from quotientgeo.measures.ascent import BatchAscent, Progress, Settings
+from quotientgeo.measures.batches import Batch, fixed_batches, map_tensors
+from quotientgeo.measures.call import Call
+from quotientgeo.measures.objective import Loss, Objective, require_evaluation_mode
+from quotientgeo.measures.problem import Problem, raised, working_dtype
+from quotientgeo.measures.report import OUTCOMES, Report
+from quotientgeo.measures.result import SharpnessResult
+from quotientgeo.measures.verification import Verified, verify_before_use
+from quotientgeo.model.graph import SymmetryGraph, symmetry_graph
+
+
+def sharpness(
+    model: nn.Module,
+    loss: Loss | None,
+    batches: Iterable[Batch],
+    *,
+    measure: Literal["geodesic", "adaptive", "euclidean"] = "geodesic",
+    metric: Literal["invariant", "mixed"] = "invariant",
+    geodesic: Literal["exact", 1, 2, 3, 4] = "exact",
+    rho: float = 0.05,
+    steps: int = 20,
+    starts: int = 1,
+    seed: int = 0,
+    symmetries: Literal["attention", "none"] = "attention",
+    graph: SymmetryGraph | None = None,
+    micro_batch_size: int | None = None,
+    unverified: Literal["refuse", "exclude"] = "refuse",
+    progress: Callable[[dict[str, Any]], None] | None = None,
+) -> SharpnessResult:
+    """Worst-case sharpness: mean over batches S of max_{|xi| <= rho} L_S(Exp_w(xi)) - L_S(w).
+
+    model: any torch module in evaluation mode; its weights are never changed. Use it in one call at a time.
+    loss: ``loss(model, batch)`` returning ``(sum, count)`` or a mean scalar; None for a Hugging Face model with labels in
+        dict batches. Only (sum, count) can be split by ``micro_batch_size``.
+    batches: a list of batches (dicts, tuples or tensors); a DataLoader that shuffles is refused.
+    measure: "geodesic" (horizontal geodesics on verified pair blocks, the adaptive recipe on the rest), "adaptive" (norm
+        |xi/|w||_2 on everything) or "euclidean" (|xi|_2).
+    metric: "invariant" or "mixed" (da Silva, Dangel, Oore 2025, (9) and (10)), for "geodesic" only.
+    geodesic: "exact", or the order 1 to 4 of its Taylor approximation.
+    rho: radius of the ball in the measure's norm, dimensionless for invariant and adaptive.
+    steps, starts, seed: budget of Auto-PGD. The first start follows the gradient from w; the others begin at seeded random
+        points of the sphere, drawn independently of the gauge.
+    symmetries: "attention" (GL(h) per head for query-key and value-output; key biases frozen, value biases folded into the
+        output bias) or "none".
+    graph: the model's ``symmetry_graph``, if it was built or extended by hand.
+    unverified: what to do with a declared symmetry that does not hold on this model: "refuse" or "exclude" (its parameters
+        join the rest; named in the result).
+    progress: called with a dict after every step.
+
+    Returns a ``SharpnessResult``. A non-finite loss, a block without full rank and a collapsing or unsettled mixed geodesic
+    are named outcomes with value NaN; everything wrong with the call itself raises.
+    """
+    began = time.perf_counter()
+    settings = Settings(rho, steps, starts, seed)
+    call = Call(measure, metric, geodesic, symmetries, unverified, micro_batch_size, settings)
+    sample = fixed_batches(batches)
+    require_evaluation_mode(model)
+    dtype, raised_note = working_dtype(model)
+    verified = Verified()
+    if call.uses_blocks:
+        graph = _graph_of(model, graph, call.symmetries)
+        verified = verify_before_use(graph, loss, sample[0], exclude=call.unverified == "exclude")
+    report = Report(call, model, sample, dtype, verified, [raised_note] if raised_note else [])
+    try:
+        report.problem = problem = _build(call, model, dtype, graph, verified)
+        parameters = raised(dict(model.named_parameters()), dtype)
+        constants = raised(dict(model.named_buffers()), dtype) if raised_note else {}
+        for index, batch in enumerate(sample):
+            objective = Objective(
+                model, loss, _raised_batch(batch, dtype) if raised_note else batch, micro_batch_size, constants
+            )
+            ascent = BatchAscent(problem, objective, model, parameters)
+            report.found.append(ascent.run(settings, index, _progress(progress, index, len(sample), settings)))
+    except tuple(OUTCOMES) as error:
+        report.failure = error
+    return report.result(time.perf_counter() - began)
+
+
+def _graph_of(model: nn.Module, graph: SymmetryGraph | None, symmetries: str) -> SymmetryGraph:
+    if graph is None:
+        return symmetry_graph(model, symmetries=symmetries)
+    if graph.model is not model:
+        raise BlockError("graph belongs to another model object: build it with symmetry_graph(model) from this one")
+    return graph
+
+
+def _build(
+    call: Call, model: nn.Module, dtype: torch.dtype, graph: SymmetryGraph | None, verified: Verified
+) -> Problem:
+    if call.measure == "euclidean":
+        return euclidean.build(model, dtype)
+    if graph is None or not call.uses_blocks:
+        return adaptive.build(model, dtype)
+    return geodesic_measure.build(
+        model,
+        dtype,
+        graph,
+        metric=call.metric,
+        geodesic=call.geodesic,
+        rho=call.settings.rho,
+        excluded=verified.excluded,
+    )
+
+
+def _raised_batch(batch: Batch, dtype: torch.dtype) -> Batch:
+    def cast(tensor: Tensor) -> Tensor:
+        return tensor.to(dtype) if tensor.is_floating_point() else tensor
+
+    return map_tensors(batch, cast)
+
+
+def _progress(
+    callback: Callable[[dict[str, Any]], None] | None, batch: int, batches: int, settings: Settings
+) -> Progress | None:
+    if callback is None:
+        return None
+
+    def tell(start: int, step: int) -> None:
+        callback(
+            {"batch": batch, "batches": batches, "start": start, "starts": settings.starts, "step": step}
+            | {"steps": settings.steps}
+        )
+
+    return tell

@@ -1,0 +1,120 @@
+"""The loss of one batch as a function of parameter tensors, without touching the model's own weights."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call
+
+from quotientgeo.errors import LossError, ModeError
+from quotientgeo.measures.batches import Batch, split_batch
+
+Loss = Callable[[nn.Module, Batch], Any]
+Parameters = Mapping[str, Tensor]
+
+
+def require_evaluation_mode(model: nn.Module) -> None:
+    """In training mode dropout makes the loss random and BatchNorm changes the model: refused by name."""
+    training = [name or "the model itself" for name, module in model.named_modules() if module.training]
+    if training:
+        shown = ", ".join(training[:3]) + (f" and {len(training) - 3} more" if len(training) > 3 else "")
+        raise ModeError(f"the model is in training mode ({shown}): call model.eval() first")
+
+
+def model_loss(model: nn.Module, batch: Batch) -> Tensor:
+    """The default loss: the one a Hugging Face model computes itself from labels in a dict batch (a mean)."""
+    if not isinstance(batch, Mapping):
+        raise LossError(
+            f"loss=None needs dict batches with labels, got a {type(batch).__name__}: pass loss(model, batch)"
+        )
+    loss = getattr(model(**batch), "loss", None)
+    if loss is None:
+        raise LossError(
+            "loss=None, but the model returned no .loss: put labels into the batches or pass loss(model, batch)"
+        )
+    return loss
+
+
+class _Bound(nn.Module):
+    """Makes loss(model, batch) a forward, so that functional_call can swap the parameters under it."""
+
+    def __init__(self, model: nn.Module, loss: Loss) -> None:
+        super().__init__()
+        self.model = model
+        self.loss = loss
+
+    def forward(self, batch: Batch) -> Any:
+        return self.loss(self.model, batch)
+
+
+class Objective:
+    """L(parameters) on one batch, with its gradient, micro-batch by micro-batch.
+
+    ``loss(model, batch)`` returns ``(sum, count)`` or a mean scalar. Only the first kind may be split: a mean over parts
+    with unequal counts is not the mean over the whole. Sums are added up in float64. ``constants`` are buffers to be used
+    in place of the model's own.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        loss: Loss | None,
+        batch: Batch,
+        micro_batch_size: int | None = None,
+        constants: Parameters | None = None,
+    ) -> None:
+        self.micro_batches = split_batch(batch, micro_batch_size)
+        self._constants = {f"model.{name}": tensor for name, tensor in (constants or {}).items()}
+        self._bound = _Bound(model, loss if loss is not None else model_loss)
+
+    def value(self, parameters: Parameters) -> Tensor:
+        """The loss, a float64 scalar on the device of the parameters."""
+        with torch.no_grad():
+            parts = [self._part(parameters, batch) for batch in self.micro_batches]
+            return _total([s for s, _ in parts]) / _total([c for _, c in parts])
+
+    def value_and_gradient(self, parameters: Parameters) -> tuple[Tensor, dict[str, Tensor | None]]:
+        """The loss and its gradient by tensor; None for a tensor that the loss does not use."""
+        leaves = {name: tensor.detach().requires_grad_() for name, tensor in parameters.items()}
+        gradients: dict[str, Tensor | None] = dict.fromkeys(leaves)
+        sums, counts = [], []
+        for batch in self.micro_batches:
+            with torch.enable_grad():
+                part, count = self._part(leaves, batch)
+            if not part.requires_grad:
+                raise LossError("the loss does not depend on the model's parameters (was it computed under no_grad?)")
+            for name, g in zip(
+                leaves, torch.autograd.grad(part, list(leaves.values()), allow_unused=True), strict=True
+            ):
+                if g is not None:
+                    held = gradients[name]
+                    gradients[name] = g if held is None else held + g
+            sums.append(part.detach())
+            counts.append(count.detach())
+        total = _total(counts)
+        return _total(sums) / total, {k: g if g is None else g / total.to(g.dtype) for k, g in gradients.items()}
+
+    def _part(self, parameters: Parameters, batch: Batch) -> tuple[Tensor, Tensor]:
+        swapped = {f"model.{name}": tensor for name, tensor in parameters.items()} | self._constants
+        out = functional_call(self._bound, swapped, (batch,))
+        if isinstance(out, Tensor):
+            if len(self.micro_batches) > 1:
+                raise LossError(
+                    "micro_batch_size was given, but the loss returns a mean: means over parts with unequal counts do not add "
+                    "up to the mean of the batch; return (sum, count) instead"
+                )
+            out = (out, 1)
+        if not (isinstance(out, (tuple, list)) and len(out) == 2):
+            raise LossError(f"loss(model, batch) must return (sum, count) or a scalar tensor, got {type(out).__name__}")
+        part, count = out
+        if not isinstance(part, Tensor) or part.numel() != 1:
+            shape = tuple(part.shape) if isinstance(part, Tensor) else type(part).__name__
+            raise LossError(f"the loss must be one number, got {shape}: reduce it to a sum and return (sum, count)")
+        return part.reshape(()), torch.as_tensor(count, dtype=torch.float64, device=part.device).reshape(())
+
+
+def _total(parts: list[Tensor]) -> Tensor:
+    return torch.stack([part.double() for part in parts]).sum()

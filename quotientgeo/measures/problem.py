@@ -1,0 +1,136 @@
+"""What a measure needs to know before the first step: the point it starts from, its charts, and what it leaves out.
+
+``build`` turns a model into a ``Problem`` once; ``Problem.atlas`` then gives the charts for one batch, whose embedding rows
+and unused tensors may differ from the next one's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+import torch
+from torch import Tensor, nn
+
+from quotientgeo.geometry.pair import PairGeometry
+from quotientgeo.measures.charts import Atlas, ElementwiseChart, PairChart, Parameters, Stretch
+from quotientgeo.measures.objective import Objective
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A point, and the ways to move from it.
+
+    base: every parameter at the starting point, in the dtype of the ascent. scale: of each tensor of the rest, the factor of
+    its straight line (|w|, or 1), 0 where another chart or nobody moves the entry.
+    """
+
+    base: Parameters
+    scale: Parameters
+    pairs: tuple[PairChart, ...] = ()
+    frozen: dict[str, str] = field(default_factory=dict)
+    left_out: dict[str, str] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+    def atlas(self, seen: Observation) -> Atlas:
+        """Charts for one batch: tensors that its loss does not use have no coordinates, embedding tables only the rows that
+        it reads."""
+        stretches = []
+        for name, scale in self.scale.items():
+            if name in seen.unused:
+                continue
+            rows = seen.rows.get(name)
+            stretches.append(Stretch(name, scale if rows is None else scale[rows], rows))
+        return Atlas((*self.pairs, ElementwiseChart(tuple(stretches))), self.base)
+
+    def with_geometries(self, geometries: list[PairGeometry]) -> Problem:
+        """The same problem with other integrator settings in its pair charts."""
+        pairs = tuple(
+            replace(chart, geometry=geometry, exact_geometry=geometry.to(torch.float64))
+            for chart, geometry in zip(self.pairs, geometries, strict=True)
+        )
+        return replace(self, pairs=pairs)
+
+
+@dataclass(frozen=True)
+class Observation:
+    """One pass at the model's own weights: the loss, what the loss does not use, the embedding rows that it reads."""
+
+    loss: Tensor
+    unused: frozenset[str]
+    rows: dict[str, Tensor]
+
+
+def working_dtype(model: nn.Module) -> tuple[torch.dtype, str | None]:
+    """float64 if a parameter is float64, else float32; and a note where half-precision weights are raised."""
+    found = {p.dtype for p in model.parameters() if p.is_floating_point()}
+    half = sorted(str(dtype).removeprefix("torch.") for dtype in found if torch.finfo(dtype).bits < 32)
+    dtype = torch.float64 if torch.float64 in found else torch.float32
+    note = (
+        f"{', '.join(half)} weights were raised to float32, since they cannot hold the displacement" if half else None
+    )
+    return dtype, note
+
+
+def raised(tensors: dict[str, Tensor], dtype: torch.dtype) -> dict[str, Tensor]:
+    """Floating tensors in ``dtype``; the others as they are."""
+    return {name: t.detach().to(dtype) if t.is_floating_point() else t.detach() for name, t in tensors.items()}
+
+
+def observe(objective: Objective, model: nn.Module, parameters: Parameters) -> Observation:
+    """Loss and gradient at the given parameters, watching the embedding tables that only nn.Embedding reads."""
+    read: dict[str, list[Tensor]] = {}
+    handles = [
+        module.register_forward_pre_hook(
+            lambda _, args, kwargs, name=name: read.setdefault(name, []).append(
+                (args[0] if args else kwargs["input"]).detach().flatten()
+            ),
+            with_kwargs=True,
+        )
+        for name, module in untied_embeddings(model).items()
+    ]
+    try:
+        loss, gradient = objective.value_and_gradient(parameters)
+    finally:
+        for handle in handles:
+            handle.remove()
+    rows = {}
+    for name, ids in read.items():
+        touched = torch.unique(torch.cat(ids))
+        g = gradient.get(name)
+        # a table that is also used as a matrix has gradient elsewhere: it keeps all its coordinates
+        if g is not None and _zero_outside(g, touched):
+            rows[name] = touched
+    return Observation(loss, frozenset(name for name, g in gradient.items() if g is None), rows)
+
+
+def untied_embeddings(model: nn.Module) -> dict[str, nn.Embedding]:
+    """Embedding tables that no other module shares, by the name of their weight."""
+    owners: dict[int, int] = {}
+    for module in model.modules():
+        for parameter in module.parameters(recurse=False):
+            owners[id(parameter)] = owners.get(id(parameter), 0) + 1
+    names = {id(p): name for name, p in model.named_parameters()}
+    return {
+        names[id(module.weight)]: module
+        for module in model.modules()
+        if isinstance(module, nn.Embedding) and owners.get(id(module.weight)) == 1
+    }
+
+
+def _zero_outside(gradient: Tensor, rows: Tensor) -> bool:
+    outside = torch.ones(gradient.shape[0], dtype=torch.bool, device=gradient.device)
+    outside[rows] = False
+    return not bool((gradient[outside] != 0).any())
+
+
+def untrained(model: nn.Module) -> dict[str, str]:
+    """Parameters that the user froze."""
+    return {name: "requires_grad is False" for name, p in model.named_parameters() if not p.requires_grad}
+
+
+def elementwise(model: nn.Module, dtype: torch.dtype, scale: Callable[[Tensor], Tensor]) -> Problem:
+    """Every trainable parameter on a straight line; no block, nothing folded."""
+    base = raised(dict(model.named_parameters()), dtype)
+    left_out = untrained(model)
+    return Problem(base, {name: scale(w) for name, w in base.items() if name not in left_out}, left_out=left_out)

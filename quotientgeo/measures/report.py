@@ -1,0 +1,138 @@
+"""Assemble a SharpnessResult from what the batches found, or from what stopped them."""
+
+from __future__ import annotations
+
+import math
+import platform
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import nn
+
+from quotientgeo import __version__
+from quotientgeo.errors import (
+    GeodesicAccuracyError,
+    GeodesicCollapseError,
+    NonFiniteLossError,
+    QuotientgeoError,
+    RankDeficientError,
+)
+from quotientgeo.measures import adaptive, euclidean, geodesic
+from quotientgeo.measures.ascent import Found
+from quotientgeo.measures.batches import Batch, batch_size, data_digest
+from quotientgeo.measures.call import Call
+from quotientgeo.measures.problem import Problem
+from quotientgeo.measures.result import SharpnessResult
+from quotientgeo.measures.verification import Verified
+from quotientgeo.model.checkpoint import model_digest
+
+# What can go wrong in the mathematics, as opposed to in the call: a named outcome, not an exception.
+OUTCOMES: dict[type[QuotientgeoError], str] = {
+    NonFiniteLossError: "non_finite_loss",
+    RankDeficientError: "rank_deficient",
+    GeodesicCollapseError: "geodesic_collapsed",
+    GeodesicAccuracyError: "geodesic_inaccurate",
+}
+NORMS = {"geodesic": geodesic.NORM, "adaptive": adaptive.NORM, "euclidean": euclidean.NORM}
+RESOLUTION_WARNING = 100  # a value below this many rounding errors of the loss is named as such
+
+
+@dataclass
+class Report:
+    """Collects while the call runs; ``result`` closes it."""
+
+    call: Call
+    model: nn.Module
+    sample: Sequence[Batch]
+    dtype: torch.dtype
+    verified: Verified
+    notes: list[str]
+    problem: Problem | None = None
+    found: list[Found] = field(default_factory=list)
+    failure: QuotientgeoError | None = None
+
+    def result(self, seconds: float) -> SharpnessResult:
+        ok = self.failure is None
+        problem = self.problem
+        batches = [found.result for found in self.found]
+        outcome = "ok" if self.failure is None else OUTCOMES[type(self.failure)]
+        where = "" if ok or problem is None else f"batch {len(self.found)}: "
+        return SharpnessResult(
+            value=sum(batch.value for batch in batches) / len(batches) if ok else math.nan,
+            outcome=outcome,
+            detail="" if ok else f"{where}{self.failure}",
+            batches=batches,
+            per_block=self._per_block(),
+            definitions=self._definitions(),
+            frozen={} if problem is None else dict(problem.frozen),
+            left_out=({} if problem is None else dict(problem.left_out)) | self._unused() | self.verified.excluded,
+            verification=self.verified.summary,
+            notes=[*self.notes, *self._resolution_notes()],
+            seconds=seconds,
+        )
+
+    def _per_block(self) -> dict[str, dict[str, float]]:
+        shares: dict[str, dict[str, float]] = {}
+        for found in self.found:
+            for key, part in (("norm_share", found.norm_shares), ("gain_share", found.gain_shares)):
+                for name, value in part.items():
+                    entry = shares.setdefault(name, {"norm_share": 0.0, "gain_share": 0.0})
+                    entry[key] += value / len(self.found)
+        return shares
+
+    def _unused(self) -> dict[str, str]:
+        """Tensors that no batch's loss used; one that some batch used has taken part there."""
+        if not self.found:
+            return {}
+        unused = frozenset.intersection(*(found.unused for found in self.found))
+        known = set() if self.problem is None else set(self.problem.frozen) | set(self.problem.left_out)
+        return dict.fromkeys(sorted(unused - known), "the loss does not use it")
+
+    def _definitions(self) -> dict[str, Any]:
+        call, settings = self.call, self.call.settings
+        sizes = sorted({batch_size(batch) for batch in self.sample})
+        parameters = list(self.model.parameters())
+        definitions = {
+            "measure": call.measure,
+            "rho": float(settings.rho),
+            "norm": NORMS[call.measure].format(metric=call.metric),
+            "aggregation": "mean over batches of the maximum over the ball",
+            "maximiser": "Auto-PGD (Croce and Hein 2020), momentum 0.75, first step 2 rho",
+            "steps": settings.steps,
+            "starts": settings.starts,
+            "seed": settings.seed,
+            "symmetries": call.symmetries if call.measure == "geodesic" else "none",
+            "batches": len(self.sample),
+            "examples_per_batch": sizes[0] if len(sizes) == 1 else sizes,
+            "micro_batch_size": call.micro_batch_size,
+            "dtype": str(self.dtype).removeprefix("torch."),
+            "stored_dtypes": sorted({str(p.dtype).removeprefix("torch.") for p in parameters}),
+            "device": str(parameters[0].device),
+            "model_class": type(self.model).__name__,
+            "model_digest": model_digest(self.model),
+            "data_digest": data_digest(self.sample),
+            "versions": {"quotientgeo": __version__, "torch": torch.__version__, "python": platform.python_version()},
+        }
+        if call.uses_blocks:
+            definitions |= {
+                "metric": call.metric,
+                "geodesic": call.geodesic,
+                "integrator_steps": self._integrator_steps(),
+            }
+        return definitions
+
+    def _integrator_steps(self) -> int | None:
+        """Runge-Kutta steps of the exact mixed geodesic, the largest over blocks and batches; None for closed forms."""
+        steps = [chart.geometry.steps for found in self.found for chart in found.problem.pairs]
+        return max((s for s in steps if s is not None), default=None)
+
+    def _resolution_notes(self) -> list[str]:
+        poor = [i for i, f in enumerate(self.found) if f.result.value < RESOLUTION_WARNING * f.result.resolution]
+        if not poor:
+            return []
+        return [
+            f"batch(es) {poor}: the value is below {RESOLUTION_WARNING} rounding errors of a {self.dtype} loss; "
+            "use float64 or a larger rho"
+        ]

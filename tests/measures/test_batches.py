@@ -1,0 +1,68 @@
+"""Fixed samples, splitting, digests."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch.utils.data import DataLoader, TensorDataset
+
+from quotientgeo.errors import DataError
+from quotientgeo.measures.batches import batch_size, data_digest, examples, fixed_batches, split_batch
+
+
+def test_a_generator_and_an_ordered_loader_are_materialised():
+    data = TensorDataset(torch.arange(6.0), torch.arange(6))
+    assert len(fixed_batches(DataLoader(data, batch_size=2))) == 3
+    assert len(fixed_batches(x for x in (torch.ones(2), torch.ones(2)))) == 2
+
+
+@pytest.mark.parametrize(
+    ("batches", "words"),
+    [
+        (DataLoader(TensorDataset(torch.arange(6.0)), batch_size=2, shuffle=True), "RandomSampler"),
+        ([], "empty"),
+        ({"input_ids": torch.ones(2, 3)}, r"\[batch\]"),
+        (torch.ones(2, 3), r"\[batch\]"),
+        ([torch.ones(0, 3)], "batch 0 holds no examples"),
+    ],
+)
+def test_what_is_not_a_fixed_sample_is_refused(batches, words):
+    with pytest.raises(DataError, match=words):
+        fixed_batches(batches)
+
+
+def test_split_keeps_structure_and_order():
+    batch = {"x": torch.arange(10).reshape(5, 2), "y": (torch.arange(5), torch.arange(5) * 2)}
+    parts = split_batch(batch, 2)
+    assert [batch_size(part) for part in parts] == [2, 2, 1]
+    assert torch.equal(torch.cat([part["y"][1] for part in parts]), batch["y"][1])
+    assert split_batch(batch, None) == [batch]
+    assert split_batch(batch, 5) == [batch]
+
+
+@pytest.mark.parametrize(
+    "batch",
+    [
+        {"x": torch.ones(4, 2), "bias": torch.ones(3)},
+        {"x": torch.ones(4, 2), "t": torch.tensor(1.0)},
+        {"x": torch.ones(4, 2), "texts": ["a", "b", "c", "d"]},
+    ],
+)
+def test_what_cannot_be_split_is_refused_but_can_be_looked_at(batch):
+    with pytest.raises(DataError, match="cannot be split"):
+        split_batch(batch, 2)
+    assert examples(batch, 2) is batch
+
+
+def test_the_digest_sees_values_shapes_dtypes_and_borders():
+    a, b = torch.arange(4.0), torch.arange(4.0) + 1
+    digests = {
+        data_digest([a, b]),
+        data_digest([b, a]),
+        data_digest([torch.cat([a, b])]),
+        data_digest([a.double(), b]),
+        data_digest([a.reshape(2, 2), b]),
+        data_digest([{"a": a, "b": b}]),
+    }
+    assert len(digests) == 6
+    assert data_digest([a, b]) == data_digest([a.clone(), b.clone()])

@@ -1,0 +1,129 @@
+"""Auto-PGD alone, on functions whose maximum over the ball is known."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+from quotientgeo.measures.maximiser import _unit, auto_pgd, check_points, norm, project_ball
+
+
+def quadratic(seed: int, d: int = 12):
+    generator = torch.Generator().manual_seed(seed)
+    A = torch.randn(d, d, generator=generator, dtype=torch.float64)
+    A = (A + A.T) / 2
+    b = torch.randn(d, generator=generator, dtype=torch.float64)
+
+    def value(z):
+        return 0.5 * z @ A @ z + b @ z
+
+    def value_and_gradient(z):
+        return value(z), A @ z + b
+
+    return A, b, value, value_and_gradient
+
+
+def trust_region_maximum(A, b, radius):
+    """max b'z + z'Az/2 on |z| = radius by the secular equation |(lambda - A)^-1 b| = radius, lambda > lambda_max(A)."""
+    eigenvalues, vectors = torch.linalg.eigh(A)
+    c = vectors.T @ b
+    low, high = float(eigenvalues[-1]) + 1e-12, float(eigenvalues[-1]) + float(c.norm()) / radius + 1
+    for _ in range(200):
+        mid = (low + high) / 2
+        low, high = (mid, high) if float((c / (mid - eigenvalues)).norm()) > radius else (low, mid)
+    z = vectors @ (c / (high - eigenvalues))
+    return float(0.5 * z @ A @ z + b @ z)
+
+
+def test_check_points_are_those_of_the_method():
+    # p = .22, .41, .57, .70, .80, .87, .93, .99 of 100 steps, each next period 0.03 shorter and at least 0.06
+    assert check_points(100) == frozenset({22, 41, 57, 70, 80, 87, 93, 99})
+    assert check_points(20) == frozenset({5, 9, 12, 14, 16, 18, 19, 20})
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("radius", [0.1, 1.0, 10.0])
+def test_finds_the_trust_region_maximum(seed, radius):
+    A, b, value, value_and_gradient = quadratic(seed)
+    best = trust_region_maximum(A, b, radius)
+    found = auto_pgd(value_and_gradient, value, torch.zeros_like(b), radius=radius, steps=200)
+    assert float(found.best_value) <= best * (1 + 1e-9)
+    assert float(found.best_value) >= best * (1 - 1e-3)
+    assert float(norm(found.best_point)) <= radius * (1 + 1e-12)
+    assert bool(found.finite)
+    torch.testing.assert_close(found.best_value, value(found.best_point))
+    assert found.values[int(found.best_step)] == found.best_value
+    assert len(found.values) == 201
+
+
+def test_runs_the_same_in_rotated_coordinates():
+    """Nothing in it depends on the axes: this is what makes the value independent of signs and bases of the frames."""
+    A, b, value, value_and_gradient = quadratic(7)
+    Q, _ = torch.linalg.qr(torch.randn(12, 12, generator=torch.Generator().manual_seed(1), dtype=torch.float64))
+    plain = auto_pgd(value_and_gradient, value, torch.zeros_like(b), radius=1.0, steps=30)
+    turned = auto_pgd(
+        lambda z: (value(Q @ z), Q.T @ (A @ (Q @ z) + b)),
+        lambda z: value(Q @ z),
+        torch.zeros_like(b),
+        radius=1.0,
+        steps=30,
+    )
+    torch.testing.assert_close(plain.values, turned.values, rtol=1e-12, atol=1e-12)
+
+
+def test_costs_one_gradient_a_step():
+    _, b, value, value_and_gradient = quadratic(3)
+    calls = {"value": 0, "gradient": 0}
+
+    def counted_value(z):
+        calls["value"] += 1
+        return value(z)
+
+    def counted_gradient(z):
+        calls["gradient"] += 1
+        return value_and_gradient(z)
+
+    known = value_and_gradient(torch.zeros_like(b))
+    auto_pgd(counted_gradient, counted_value, torch.zeros_like(b), radius=1.0, steps=20, known=known)
+    assert calls == {"gradient": 19, "value": 1}
+
+
+def test_a_stationary_start_stays_and_stays_finite():
+    found = auto_pgd(
+        lambda z: (z.sum() * 0, torch.zeros_like(z)),
+        lambda z: z.sum() * 0,
+        torch.zeros(4, dtype=torch.float64),
+        radius=1.0,
+        steps=5,
+    )
+    assert bool(found.finite)
+    assert torch.equal(found.best_point, torch.zeros(4, dtype=torch.float64))
+
+
+def test_a_bad_value_is_flagged_with_its_point():
+    def value(z):
+        return torch.where(z.norm() > 0.5, torch.tensor(math.nan, dtype=z.dtype), z.sum())
+
+    found = auto_pgd(
+        lambda z: (value(z), torch.ones_like(z)), value, torch.zeros(3, dtype=torch.float64), radius=1.0, steps=10
+    )
+    assert not bool(found.finite)
+    assert float(found.first_bad_point.norm()) > 0.5
+    assert torch.isfinite(found.first_bad_point).all()
+    assert torch.isfinite(found.best_value)
+
+
+def test_the_unit_vector_survives_extreme_gradients():
+    for scale in (1e-300, 1e-30, 1.0, 1e30, 1e300):
+        g = scale * torch.tensor([3.0, 4.0], dtype=torch.float64)
+        torch.testing.assert_close(_unit(g), torch.tensor([0.6, 0.8], dtype=torch.float64))
+    assert torch.equal(_unit(torch.zeros(2)), torch.zeros(2))
+
+
+def test_projection_keeps_float32_inside_the_ball():
+    z = torch.full((3_000_000,), 0.1)
+    assert float(norm(project_ball(z, 0.05))) <= 0.05 * (1 + 1e-6)
+    inside = torch.full((10,), 1e-3)
+    assert torch.equal(project_ball(inside, 1.0), inside)
