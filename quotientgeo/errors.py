@@ -9,6 +9,10 @@ class DeclarationError(QuotientgeoError, ValueError):
     """A symmetry or a metric is written in a way that cannot be derived from (shapes, names, unknown operations)."""
 
 
+class NotDerivableError(QuotientgeoError, NotImplementedError):
+    """The declaration is understood, but a step of its derivation has no closed form in the matrix algebra."""
+
+
 class CertificateError(QuotientgeoError):
     """A claim about a declared geometry is false; the message carries a witness."""
 

@@ -1,0 +1,97 @@
+"""What the commands show: progress on stderr while they work, tables on stdout at the end."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+import rich.progress
+from rich.console import Console
+from rich.table import Table
+
+if TYPE_CHECKING:
+    from quotientgeo import SharpnessResult
+
+SECONDS_BETWEEN_LINES = 30.0
+
+
+class Progress:
+    """The callback of ``sharpness``: a bar on a terminal; elsewhere a line per finished start, or after 30 s without one."""
+
+    def __init__(self, checkpoint: str) -> None:
+        self._name = Path(checkpoint).name or checkpoint
+        self._console = Console(stderr=True, highlight=False, soft_wrap=True)
+        self._bar: rich.progress.Progress | None = None
+        self._task: rich.progress.TaskID | None = None
+        self._last = time.monotonic()
+
+    def __enter__(self) -> Progress:
+        if self._console.is_terminal:
+            self._bar = rich.progress.Progress(
+                rich.progress.TextColumn("{task.description}", markup=False),
+                rich.progress.BarColumn(),
+                rich.progress.MofNCompleteColumn(),
+                rich.progress.TimeRemainingColumn(),
+                console=self._console,
+                transient=True,
+            )
+            self._bar.start()
+            self._task = self._bar.add_task(f"{self._name}: loading and verifying", total=None)
+        else:
+            self._print("loading and verifying")
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+    def __call__(self, event: Mapping[str, Any]) -> None:
+        batch, start, step = event["batch"], event["start"], event["step"]
+        place = f"batch {batch + 1}/{event['batches']}, start {start + 1}/{event['starts']}"
+        if self._bar is not None and self._task is not None:
+            total = event["batches"] * event["starts"] * event["steps"]
+            done = (batch * event["starts"] + start) * event["steps"] + step
+            self._bar.update(self._task, description=f"{self._name}: {place}", completed=done, total=total)
+        elif step == event["steps"] or time.monotonic() - self._last > SECONDS_BETWEEN_LINES:
+            self._print(f"{place}, step {step}/{event['steps']}")
+
+    def _print(self, text: str) -> None:
+        self._console.print(f"{self._name}: {text}", markup=False)
+        self._last = time.monotonic()
+
+
+def print_table(results: Sequence[tuple[str, SharpnessResult]]) -> None:
+    """One row per checkpoint; below it what the numbers are, and what a reader must know about single ones."""
+    console = Console(highlight=False)
+    short = [Path(checkpoint).name for checkpoint, _ in results]
+    names = short if len(set(short)) == len(short) else [checkpoint for checkpoint, _ in results]
+    table = Table()
+    for heading, side in (("checkpoint", "left"), ("sharpness", "right"), ("loss", "right"), ("seconds", "right")):
+        table.add_column(heading, justify=side, overflow="fold")  # type: ignore[arg-type]
+    for name, (_, result) in zip(names, results, strict=True):
+        losses = [batch.loss for batch in result.batches]
+        loss = f"{sum(losses) / len(losses):.6g}" if result.ok and losses else ""
+        table.add_row(name, f"{result.value:.6g}" if result.ok else result.outcome, loss, f"{result.seconds:.1f}")
+    console.print(table)
+    console.print(describe(results[-1][1].definitions), markup=False)
+    for name, (_, result) in zip(names, results, strict=True):
+        for remark in (*([] if result.ok else [f"{result.outcome}: {result.detail}"]), *result.notes):
+            console.print(f"{name}: {remark}", markup=False, soft_wrap=True)
+
+
+def describe(definitions: Mapping[str, Any]) -> str:
+    """The settings on which every number of a table depends, in words."""
+    d = definitions
+    first = f"{d['measure']} sharpness"
+    if "metric" in d:
+        first += f", {d['metric']} metric, " + (
+            "exact geodesics" if d["geodesic"] == "exact" else f"order {d['geodesic']}"
+        )
+    parts = [first, f"symmetries {d['symmetries']}", f"rho {d['rho']:g}", f"{d['steps']} steps, starts {d['starts']}"]
+    parts += [f"seed {d['seed']}", f"batches {d['batches']} of {d['examples_per_batch']}", str(d["dtype"])]
+    return "; ".join(parts)

@@ -1,0 +1,140 @@
+"""``quotientgeo sharpness``: measure checkpoints under a task file."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+if TYPE_CHECKING:
+    from quotientgeo import SharpnessResult
+    from quotientgeo.tasks import FileTask
+
+NOT_OK = 3  # exit code where the command ran, but a checkpoint has a named outcome instead of a value
+
+
+def _positive(rho: float) -> float:
+    if not (math.isfinite(rho) and rho > 0):
+        raise typer.BadParameter(f"{rho} is not a finite number > 0: it is the radius of the ball that is searched")
+    return rho
+
+
+def _appendable(out: Path | None) -> Path | None:
+    """Refuse a file that cannot be written before hours of work, not after."""
+    if out is not None:
+        try:
+            out.open("a").close()
+        except OSError as error:
+            raise typer.BadParameter(f"cannot append to {out}: {error.strerror}") from error
+    return out
+
+
+Checkpoints = Annotated[
+    list[str], typer.Argument(metavar="CHECKPOINT...", help="What the task's load() reads: a folder.")
+]
+TaskFile = Annotated[
+    Path, typer.Option("--task", metavar="FILE.py", help="Defines load(checkpoint), batches(data), loss(model, batch).")
+]
+Data = Annotated[str, typer.Option(metavar="FILE", help="What the task's batches() reads.")]
+Measure = Annotated[
+    Literal["geodesic", "adaptive", "euclidean"], typer.Option(help="Which displacements are searched, and their norm.")
+]
+Metric = Annotated[Literal["invariant", "mixed"], typer.Option(help="Metric on the attention pairs (geodesic only).")]
+Geodesic = Annotated[
+    Literal["exact", "1", "2", "3", "4"],
+    typer.Option(help="Exact, or the order of the Taylor polynomial (geodesic only)."),
+]
+Rho = Annotated[float, typer.Option(callback=_positive, help="Radius of the ball, in the norm of the measure.")]
+Steps = Annotated[int, typer.Option(min=1, help="Auto-PGD steps of each start.")]
+Starts = Annotated[int, typer.Option(min=1, help="The first follows the gradient, the others begin at random points.")]
+Seed = Annotated[int, typer.Option(min=0, help="Seed of the random starts.")]
+Symmetries = Annotated[Literal["attention", "none"], typer.Option(help="What is divided out (geodesic only).")]
+Unverified = Annotated[
+    Literal["refuse", "exclude"], typer.Option(help="What to do with a symmetry that does not hold on this model.")
+]
+MicroBatchSize = Annotated[
+    int | None, typer.Option(min=1, help="Examples of one forward pass: less memory, same value.")
+]
+Dtype = Annotated[
+    Literal["float32", "float64"] | None,
+    typer.Option(help="Convert the weights first. [default: as load() returns them]"),
+]
+Out = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE.jsonl", callback=_appendable, help="Append each result as one line of JSON."),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print each result as one line of JSON, and no table.")]
+
+
+def sharpness(
+    checkpoints: Checkpoints,
+    task: TaskFile,
+    data: Data,
+    measure: Measure = "geodesic",
+    metric: Metric = "invariant",
+    geodesic: Geodesic = "exact",
+    rho: Rho = 0.05,
+    steps: Steps = 20,
+    starts: Starts = 1,
+    seed: Seed = 0,
+    symmetries: Symmetries = "attention",
+    unverified: Unverified = "refuse",
+    micro_batch_size: MicroBatchSize = None,
+    dtype: Dtype = None,
+    out: Out = None,
+    json: Json = False,
+) -> None:
+    """Measure how far the loss can rise near each CHECKPOINT.
+
+    Exit code 0: every checkpoint has a value. 2: an error; the results before it are in --out. 3: a checkpoint has a named
+    outcome instead of a value.
+    """
+    from quotientgeo.cli.display import Progress, print_table
+    from quotientgeo.tasks import load_task
+
+    settings: dict[str, Any] = {
+        "measure": measure,
+        "metric": metric,
+        "geodesic": geodesic if geodesic == "exact" else int(geodesic),
+    }
+    settings |= {"rho": rho, "steps": steps, "starts": starts, "seed": seed, "symmetries": symmetries}
+    settings |= {"unverified": unverified, "micro_batch_size": micro_batch_size}
+    task_file = load_task(task)
+    results: list[tuple[str, SharpnessResult]] = []
+    try:
+        for checkpoint in checkpoints:
+            with Progress(checkpoint) as progress:
+                result = _measure(task_file, checkpoint, data, dtype, settings | {"progress": progress})
+            results.append((checkpoint, result))
+            line = result.to_json()
+            if out is not None:
+                with out.open("a") as file:
+                    file.write(line + "\n")
+            if json:
+                typer.echo(line)
+    finally:
+        if results and not json:
+            print_table(results)
+    if not all(result.ok for _, result in results):
+        raise typer.Exit(NOT_OK)
+
+
+def _measure(
+    task: FileTask, checkpoint: str, data: str, dtype: str | None, settings: dict[str, Any]
+) -> SharpnessResult:
+    """One result, with the names that the command was given among its definitions."""
+    import torch
+
+    import quotientgeo
+
+    model = task.load(checkpoint)
+    if dtype is not None:
+        model = model.to(getattr(torch, dtype))
+    result = quotientgeo.sharpness(model, task.loss, task.batches(data), **settings)
+    names = {"checkpoint": checkpoint, "data": data, "task": str(task.path)}
+    names["task_digest"] = hashlib.sha256(task.path.read_bytes()).hexdigest()
+    return replace(result, definitions=result.definitions | names)
