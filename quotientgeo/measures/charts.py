@@ -15,7 +15,7 @@ from torch import Tensor
 
 from quotientgeo.geometry.coordinates import Horizontal, random_start
 from quotientgeo.geometry.pair import PairGeometry
-from quotientgeo.model.blocks import PairStack
+from quotientgeo.model.stacks import PairStack
 
 Parameters = dict[str, Tensor]
 
