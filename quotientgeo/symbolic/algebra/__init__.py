@@ -1,0 +1,50 @@
+"""Non-commutative matrix calculus over SymPy matrix expressions.
+
+An ``Alphabet`` holds the symbols of one problem. A ``Polynomial`` is a matrix {word: rational}, a ``TracePolynomial`` a
+scalar {product of traces: rational}; both are immutable and always in normal form. A normal form that is zero is a proof for
+all sizes. Words are tuples of ``SymbolLetter`` and ``InverseLetter``; everything is iterable in an order that depends on
+names only, so what is generated from it is reproducible.
+"""
+
+from quotientgeo.symbolic.algebra.alphabet import Alphabet
+from quotientgeo.symbolic.algebra.letters import (
+    Dimension,
+    InverseLetter,
+    Kind,
+    Letter,
+    Shape,
+    SymbolLetter,
+    Word,
+    word_key,
+)
+from quotientgeo.symbolic.algebra.linear import solve_linear
+from quotientgeo.symbolic.algebra.polynomial import Polynomial
+from quotientgeo.symbolic.algebra.sympy_input import dimension, polynomial_from_sympy, trace_from_sympy
+from quotientgeo.symbolic.algebra.sympy_output import sympy_dimension, sympy_symbol
+from quotientgeo.symbolic.algebra.text import word_text
+from quotientgeo.symbolic.algebra.trace import CyclicWord, Monomial, TracePolynomial, scalar, trace
+
+__all__ = [
+    "Alphabet",
+    "CyclicWord",
+    "Dimension",
+    "InverseLetter",
+    "Kind",
+    "Letter",
+    "Monomial",
+    "Polynomial",
+    "Shape",
+    "SymbolLetter",
+    "TracePolynomial",
+    "Word",
+    "dimension",
+    "polynomial_from_sympy",
+    "scalar",
+    "solve_linear",
+    "sympy_dimension",
+    "sympy_symbol",
+    "trace",
+    "trace_from_sympy",
+    "word_key",
+    "word_text",
+]

@@ -1,0 +1,175 @@
+"""Matrix polynomials in non-commuting letters: {word: rational coefficient} with a shape, always in normal form."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from fractions import Fraction
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from quotientgeo.errors import DeclarationError
+from quotientgeo.symbolic.algebra.letters import InverseLetter, Letter, Shape, SymbolLetter, Word, word_key
+from quotientgeo.symbolic.algebra.rewriting import Terms, add_term, reduce_word
+
+if TYPE_CHECKING:
+    import sympy
+
+    from quotientgeo.symbolic.algebra.alphabet import Alphabet
+    from quotientgeo.symbolic.algebra.trace import TracePolynomial
+
+
+class Polynomial:
+    """A matrix-valued expression of ``shape`` (rows, columns): the sum of ``coefficient * word`` over ``terms``.
+
+    Immutable. ``terms`` maps a word (a tuple of letters; the empty word is the identity) to its non-zero Fraction.
+    Iterating yields (word, coefficient) in an order that depends on names only. Operators: ``+ - *`` (``*`` also with
+    a rational number), ``.T``, ``.inverse()``. Equality is equality of normal forms: a proof when true, no disproof
+    when false.
+    """
+
+    __slots__ = ("_sort_key", "alphabet", "shape", "terms")
+
+    def __init__(self, alphabet: Alphabet, terms: Mapping[Word, Fraction], shape: Shape) -> None:
+        self.alphabet = alphabet
+        self.terms: Mapping[Word, Fraction] = MappingProxyType(dict(terms))
+        self.shape = shape
+        self._sort_key: tuple[Any, ...] | None = None
+
+    # reading
+
+    @property
+    def is_zero(self) -> bool:
+        """Whether the normal form has no term."""
+        return not self.terms
+
+    @property
+    def is_symmetric(self) -> bool:
+        """Whether the normal form equals that of the transpose."""
+        return self.shape[0] == self.shape[1] and self == self.T
+
+    @property
+    def sort_key(self) -> tuple[Any, ...]:
+        """Structural key: equal exactly for equal terms, ordered by names and coefficients."""
+        if self._sort_key is None:
+            self._sort_key = tuple((word_key(word), coefficient) for word, coefficient in self)
+        return self._sort_key
+
+    def __iter__(self) -> Iterator[tuple[Word, Fraction]]:
+        return iter(sorted(self.terms.items(), key=lambda term: word_key(term[0])))
+
+    def __len__(self) -> int:
+        """Number of terms."""
+        return len(self.terms)
+
+    def letters(self) -> list[Letter]:
+        """The distinct letters of all words, in structural order; arguments of inverses are not entered."""
+        return sorted({letter for word in self.terms for letter in word}, key=lambda letter: letter.sort_key)
+
+    def symbols(self) -> list[str]:
+        """Names of all symbols that occur, inverses entered, sorted."""
+        found: set[str] = set()
+        for letter in self.letters():
+            if isinstance(letter, SymbolLetter):
+                found.add(letter.name)
+            elif isinstance(letter, InverseLetter):
+                found.update(letter.argument.symbols())
+        return sorted(found)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Polynomial):
+            return NotImplemented
+        return self.alphabet is other.alphabet and self.shape == other.shape and self.terms == other.terms
+
+    def __hash__(self) -> int:
+        return hash((self.shape, frozenset(self.terms.items())))
+
+    def __repr__(self) -> str:
+        from quotientgeo.symbolic.algebra.text import polynomial_text
+
+        return polynomial_text(self)
+
+    # arithmetic
+
+    def _same(self, other: Polynomial, operation: str) -> None:
+        if self.alphabet is not other.alphabet:
+            raise DeclarationError(f"{operation}: {self} and {other} belong to different alphabets (problems)")
+
+    def __add__(self, other: Polynomial) -> Polynomial:
+        self._same(other, "sum")
+        if self.shape != other.shape:
+            raise DeclarationError(f"cannot add {self} of shape {self.shape} and {other} of shape {other.shape}")
+        terms = dict(self.terms)
+        for word, coefficient in other.terms.items():
+            add_term(terms, word, coefficient)
+        return Polynomial(self.alphabet, terms, self.shape)
+
+    def __neg__(self) -> Polynomial:
+        return self * -1
+
+    def __sub__(self, other: Polynomial) -> Polynomial:
+        return self + other * -1
+
+    def __mul__(self, other: Polynomial | Fraction | int) -> Polynomial:
+        if not isinstance(other, Polynomial):
+            factor = Fraction(other)
+            terms = {word: c * factor for word, c in self.terms.items()} if factor else {}
+            return Polynomial(self.alphabet, terms, self.shape)
+        self._same(other, "product")
+        if self.shape[1] != other.shape[0]:
+            raise DeclarationError(f"cannot multiply {self} of shape {self.shape} by {other} of shape {other.shape}")
+        out: Terms = {}
+        for left, c in self.terms.items():
+            for right, d in other.terms.items():
+                for word, e in reduce_word(self.alphabet, left + right).items():
+                    add_term(out, word, c * d * e)
+        return Polynomial(self.alphabet, out, (self.shape[0], other.shape[1]))
+
+    def __rmul__(self, factor: Fraction | int) -> Polynomial:
+        return self * factor
+
+    @property
+    def T(self) -> Polynomial:
+        """The transpose."""
+        out: Terms = {}
+        for word, coefficient in self.terms.items():
+            letters: list[Letter] = []
+            for letter in reversed(word):
+                factor, transposed = self.alphabet.transpose(letter)
+                coefficient = coefficient * factor
+                letters.append(transposed)
+            # transposing an inverse can change its leading word, so the result is reduced again
+            for reduced, c in reduce_word(self.alphabet, tuple(letters)).items():
+                add_term(out, reduced, coefficient * c)
+        return Polynomial(self.alphabet, out, (self.shape[1], self.shape[0]))
+
+    def inverse(self) -> Polynomial:
+        """The inverse, split at invertible letters and at square sub-words; an error for a non-square or zero matrix."""
+        from quotientgeo.symbolic.algebra.inversion import inverse
+
+        return inverse(self)
+
+    # calculus
+
+    def differential(self, directions: Mapping[str, Polynomial]) -> Polynomial:
+        """d/dt at t = 0 of this polynomial with each symbol ``name`` replaced by name + t directions[name]."""
+        from quotientgeo.symbolic.algebra.calculus import differential
+
+        return differential(self, directions)
+
+    def substitute(self, values: Mapping[str, Polynomial]) -> Polynomial:
+        """This polynomial with each symbol ``name`` replaced by values[name], all at once."""
+        from quotientgeo.symbolic.algebra.calculus import substitute
+
+        return substitute(self, values)
+
+    def trace(self) -> TracePolynomial:
+        """Trace of a square polynomial."""
+        from quotientgeo.symbolic.algebra.trace import trace
+
+        return trace(self)
+
+    def to_sympy(self) -> sympy.MatrixExpr:
+        """The same expression in SymPy (MatAdd of MatMul of symbols, Transpose and Inverse)."""
+        from quotientgeo.symbolic.algebra.sympy_output import polynomial_to_sympy
+
+        return polynomial_to_sympy(self)
