@@ -190,7 +190,7 @@ def _derive_something(kind: str) -> str:
     out = mine.identity("h")
     for _ in range(3):
         out = (a.T * gram * a + out).inverse() * a * a.T
-    return f"{out} {out.trace()} {a.T}"
+    return f"{out} {out.trace()} {a.inverse().T}"
 
 
 def test_two_threads_do_not_interact() -> None:
