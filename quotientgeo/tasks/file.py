@@ -7,7 +7,8 @@ import inspect
 import re
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -70,35 +71,46 @@ def load_task(path: str | Path) -> FileTask:
         raise TaskError(f"task file {path} {what}: a task is a Python file that defines {_wanted(FUNCTIONS)}")
     if path.suffix != ".py":
         raise TaskError(f"task file {path} is not a Python file (.py) that defines {_wanted(FUNCTIONS)}")
-    module = _run(path)
-    missing = [name for name in FUNCTIONS if not callable(getattr(module, name, None))]
-    if missing:
-        raise TaskError(f"task file {path} does not define {_wanted(missing)}")
-    for name, arguments in FUNCTIONS.items():
-        _require_arguments(path, getattr(module, name), name, arguments)
+    module = _new_module(path)
+    with _registered(module):
+        _run(path, module)
+        missing = [name for name in FUNCTIONS if not callable(getattr(module, name, None))]
+        if missing:
+            raise TaskError(f"task file {path} does not define {_wanted(missing)}")
+        for name, arguments in FUNCTIONS.items():
+            _require_arguments(path, getattr(module, name), name, arguments)
     return FileTask(path, module)
 
 
-def _run(path: Path) -> ModuleType:
-    """Execute the file. Its module stays in ``sys.modules``, where dataclasses and pickle look it up."""
+def _new_module(path: Path) -> ModuleType:
+    """An empty module whose name no other file can have."""
     resolved = str(path.resolve())
     digest = hashlib.sha256(resolved.encode()).hexdigest()[:12]
-    name = f"quotientgeo_task_{re.sub('[^0-9a-zA-Z_]', '_', path.stem)}_{digest}"
-    module = ModuleType(name)
+    module = ModuleType(f"quotientgeo_task_{re.sub('[^0-9a-zA-Z_]', '_', path.stem)}_{digest}")
     module.__file__ = resolved
+    return module
+
+
+@contextmanager
+def _registered(module: ModuleType) -> Iterator[None]:
+    """Put a module where dataclasses and pickle look it up; if the block fails, leave ``sys.modules`` as it was."""
+    name = module.__name__
     before = sys.modules.get(name)
     sys.modules[name] = module
     try:
-        exec(compile(path.read_bytes(), resolved, "exec"), module.__dict__)
-    except BaseException as error:
-        if before is None:
-            del sys.modules[name]
-        else:
+        yield
+    except BaseException:
+        del sys.modules[name]
+        if before is not None:
             sys.modules[name] = before
-        if isinstance(error, (Exception, SystemExit)):
-            raise TaskError(f"task file {path} does not run: {_describe(error, path)}") from error
         raise
-    return module
+
+
+def _run(path: Path, module: ModuleType) -> None:
+    try:
+        exec(compile(path.read_bytes(), str(module.__file__), "exec"), module.__dict__)
+    except (Exception, SystemExit) as error:
+        raise TaskError(f"task file {path} does not run: {_describe(error, path)}") from error
 
 
 def _require_arguments(path: Path, function: Callable[..., Any], name: str, arguments: tuple[str, ...]) -> None:
