@@ -21,9 +21,9 @@ SECONDS_BETWEEN_LINES = 30.0
 class Progress:
     """The callback of ``sharpness``: a bar on a terminal; elsewhere a line per finished start, or after 30 s without one."""
 
-    def __init__(self, checkpoint: str) -> None:
+    def __init__(self, checkpoint: str, console: Console | None = None) -> None:
         self._name = Path(checkpoint).name or checkpoint
-        self._console = Console(stderr=True, highlight=False, soft_wrap=True)
+        self._console = Console(stderr=True, highlight=False) if console is None else console
         self._bar: rich.progress.Progress | None = None
         self._task: rich.progress.TaskID | None = None
         self._last = time.monotonic()
@@ -61,7 +61,7 @@ class Progress:
             self._print(f"{place}, step {step}/{event['steps']}")
 
     def _print(self, text: str) -> None:
-        self._console.print(f"{self._name}: {text}", markup=False)
+        self._console.print(f"{self._name}: {text}", markup=False, soft_wrap=True)
         self._last = time.monotonic()
 
 

@@ -61,7 +61,7 @@ MicroBatchSize = Annotated[
 ]
 Dtype = Annotated[
     Literal["float32", "float64"] | None,
-    typer.Option(help="Convert the weights first. [default: as load() returns them]"),
+    typer.Option(help="Convert weights and batches first. [default: as the task makes them]"),
 ]
 Out = Annotated[
     Path | None,
@@ -130,11 +130,13 @@ def _measure(
     import torch
 
     import quotientgeo
+    from quotientgeo.tasks import converted
 
     model = task.load(checkpoint)
+    batches = task.batches(data)
     if dtype is not None:
-        model = model.to(getattr(torch, dtype))
-    result = quotientgeo.sharpness(model, task.loss, task.batches(data), **settings)
+        model, batches = converted(model, batches, getattr(torch, dtype))
+    result = quotientgeo.sharpness(model, task.loss, batches, **settings)
     names = {"checkpoint": checkpoint, "data": data, "task": str(task.path)}
     names["task_digest"] = hashlib.sha256(task.path.read_bytes()).hexdigest()
     return replace(result, definitions=result.definitions | names)
