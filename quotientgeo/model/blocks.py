@@ -204,6 +204,9 @@ class ShiftBlock:
         return replace(self, legs=_renamed(self.legs, names), compensators=weights)
 
 
+Block = PairBlock | ShiftBlock
+
+
 def _legs(legs: Leg | Iterable[Leg], where: str) -> tuple[Leg, ...]:
     legs = (legs,) if isinstance(legs, Leg) else tuple(legs)
     if not legs or not all(isinstance(leg, Leg) for leg in legs):

@@ -1,0 +1,19 @@
+"""ALBERT: {query, key, value, dense} in one module.
+
+All layers of a group share the module, so that its blocks act once for all of them.
+"""
+
+from quotientgeo.model.architectures.facts import SplitAttention
+
+ATTENTION = SplitAttention(
+    modules=("AlbertAttention",),
+    query="query",
+    key="key",
+    value="value",
+    output="dense",
+    heads="num_attention_heads",
+    size="attention_head_size",
+)
+
+# tensors that checkpoints of this family carry where their class does not build them: no output depends on them
+UNUSED = ("*pooler.*", "sop_classifier.*")

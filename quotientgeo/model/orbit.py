@@ -1,0 +1,77 @@
+"""Moving a model along the orbits of its blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from quotientgeo.errors import DeclarationError, SymmetryError
+from quotientgeo.model.blocks import PairBlock
+from quotientgeo.model.inventory import storage_key
+
+if TYPE_CHECKING:
+    from quotientgeo.model.graph import SymmetryGraph
+
+
+def random_elements(blocks: Iterable[PairBlock], generator: torch.Generator, condition: float) -> dict[str, Tensor]:
+    """One element A (h, h) per block, float64, drawn in the order of the blocks' names."""
+    ordered = sorted(blocks, key=lambda block: block.name)
+    return {block.name: block.group.random_element(generator, condition=condition) for block in ordered}
+
+
+def raised(parameters: dict[str, Any]) -> dict[str, Tensor]:
+    """Detached copies in float64."""
+    return {name: p.detach().to(torch.float64, copy=True) for name, p in parameters.items()}
+
+
+def act(graph: SymmetryGraph, params: dict[str, Tensor], elements: dict[str, Tensor]) -> dict[str, Tensor]:
+    """``params`` with every block that has an element moved by it; the others stay exactly where they are."""
+    for stack in graph.stacks():
+        chosen = stacked(stack.blocks, elements, like=params[stack.names[0]])
+        if chosen is not None:
+            params = stack.act(params, chosen)
+    return params
+
+
+def stacked(blocks: Sequence[PairBlock], elements: dict[str, Tensor], like: Tensor) -> Tensor | None:
+    """Elements (B, h, h) in the order of ``blocks``, the identity where a block has none; None where no block has one."""
+    if not any(block.name in elements for block in blocks):
+        return None
+    identity = torch.eye(blocks[0].h, dtype=torch.float64)
+    return torch.stack([elements.get(block.name, identity) for block in blocks]).to(like)
+
+
+def moved_state(graph: SymmetryGraph, seed: int, condition: float, translations: float) -> dict[str, Any]:
+    """See ``SymmetryGraph.move``."""
+    if not 0.0 <= translations < float("inf"):
+        raise DeclarationError(f"translations must be a finite number >= 0, got {translations}")
+    generator = torch.Generator().manual_seed(seed)
+    params = act(graph, raised(dict(graph.parameters)), random_elements(graph.blocks, generator, condition))
+    if translations:
+        amounts = {
+            name: translations * torch.randn(value.shape, generator=generator, dtype=torch.float64).to(value.device)
+            for name, value in sorted(graph.translations.amounts(params).items())
+        }
+        params = graph.translations.apply(params, amounts)
+    return _as_state(graph, params)
+
+
+def _as_state(graph: SymmetryGraph, params: dict[str, Tensor]) -> dict[str, Any]:
+    """The model's state dict with ``params`` in it, in the stored dtypes; one tensor under all names of a tie."""
+    cast = {}
+    for name, p in graph.parameters.items():
+        moved = params[name].to(p.dtype).contiguous()
+        if bool(torch.isfinite(p.detach()).all()) and not bool(torch.isfinite(moved).all()):
+            raise SymmetryError(f"the moved weights of {name!r} overflow {p.dtype}: use a smaller condition")
+        cast[storage_key(p)] = moved
+    state: dict[str, Any] = {}
+    for name, value in graph.model.state_dict(keep_vars=True).items():
+        if isinstance(value, Tensor):
+            key = storage_key(value)
+            state[name] = cast.setdefault(key, value.detach().clone())
+        else:
+            state[name] = value
+    return state

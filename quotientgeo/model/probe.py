@@ -1,0 +1,159 @@
+"""Running a model at other parameters in float64, and comparing everything it returns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
+
+from quotientgeo.errors import ModeError, SymmetryError
+
+Forward = Callable[[nn.Module, Any], Any]
+_NARROW = (torch.float32, torch.float16, torch.bfloat16)
+_NARROWING = {Tensor.float, Tensor.half, Tensor.bfloat16}
+# keys and values themselves move along the orbit; only what is computed from them does not
+_CACHES = ("past_key_values", "cache", "mems")
+
+
+class _InDouble(TorchFunctionMode):
+    """Casts to narrower floats become casts to float64: models keep float32 islands (softmax, norms, rotary tables), whose
+    rounding would be mistaken for a broken symmetry."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        func = Tensor.double if func in _NARROWING else func
+        wide = {key: _wide(value) for key, value in (kwargs or {}).items()}
+        return func(*(_wide(value) for value in args), **wide)
+
+
+def _wide(value: Any) -> Any:
+    return torch.float64 if isinstance(value, torch.dtype) and value in _NARROW else value
+
+
+class _Call(nn.Module):
+    """``forward(model, batch)`` as a module, so that functional_call can swap the model's tensors."""
+
+    def __init__(self, model: nn.Module, forward: Forward):
+        super().__init__()
+        self.model = model
+        self._forward = forward
+
+    def forward(self, batch: Any) -> Any:
+        return self._forward(self.model, batch)
+
+
+class Probe:
+    """The outputs of a model on one batch as a function of its parameters, in float64.
+
+    The model is not touched: tensors are swapped in for the call (functional_call), buffers are copies. ``seed`` fixes the
+    randomness of a forward pass in training mode.
+    """
+
+    def __init__(self, model: nn.Module, batch: Any, forward: Forward | None, seed: int):
+        self._call = _Call(model, forward or default_forward)
+        self._call.training = model.training
+        self._buffers = {f"model.{name}": _double(b) for name, b in model.named_buffers()}
+        self._batch = map_floats(batch)
+        self._seed = seed
+
+    def __call__(self, params: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """All floating tensors of the output, by where they were found."""
+        given = {f"model.{name}": p for name, p in params.items()}
+        buffers = {name: b.clone() for name, b in self._buffers.items()}
+        with torch.random.fork_rng(), _InDouble():
+            torch.manual_seed(self._seed)
+            output = torch.func.functional_call(self._call, (given, buffers), (self._batch,))
+        found: dict[str, Tensor] = {}
+        _collect(output, "", found)
+        if not found:
+            raise SymmetryError(
+                "the forward pass returned no floating tensor, so nothing can be compared: pass forward="
+            )
+        return found
+
+
+def default_forward(model: nn.Module, batch: Any) -> Any:
+    """``model(**batch)`` for a mapping, ``model(*batch)`` for a tuple or list, ``model(batch)`` otherwise."""
+    if isinstance(batch, Mapping):
+        return model(**batch)
+    if isinstance(batch, (tuple, list)):
+        return model(*batch)
+    return model(batch)
+
+
+def require_eval(model: nn.Module) -> None:
+    """``ModeError`` where a module is in training mode: dropout makes outputs random, batch statistics make them depend on
+    more than parameters."""
+    training = [name or type(module).__name__ for name, module in model.named_modules() if module.training]
+    if training:
+        more = f" and {len(training) - 1} more modules" if len(training) > 1 else ""
+        raise ModeError(
+            f"the model is in training mode ({training[0]!r}{more}), where its outputs are no function of its parameters: "
+            "call model.eval() first"
+        )
+
+
+def change(outputs: Mapping[str, Tensor], reference: Mapping[str, Tensor]) -> float:
+    """max |difference| / max |reference| per tensor, the worst of them; infinite where shapes or non-finite entries differ.
+
+    A single number such as a loss near zero is compared on the scale of the largest output: its own would be rounding.
+    """
+    if outputs.keys() != reference.keys():
+        return float("inf")
+    scales = {name: scale(tensor) for name, tensor in reference.items()}
+    largest = max(scales.values())
+    worst = 0.0
+    for name, ref in reference.items():
+        new = outputs[name].detach()
+        if new.shape != ref.shape:
+            return float("inf")
+        finite = torch.isfinite(ref)
+        if not torch.equal(torch.isfinite(new), finite) or not torch.equal(new[~finite], ref[~finite]):
+            return float("inf")
+        distance = float((new - ref)[finite].abs().max()) if bool(finite.any()) else 0.0
+        divisor = scales[name] if ref.numel() > 1 else largest
+        worst = max(worst, distance / divisor if divisor else (float("inf") if distance else 0.0))
+    return worst
+
+
+def scale(tensor: Tensor) -> float:
+    """Largest finite absolute value, 0 for an empty tensor."""
+    finite = tensor.detach()[torch.isfinite(tensor)]
+    return float(finite.abs().max()) if finite.numel() else 0.0
+
+
+def map_floats(value: Any) -> Any:
+    """The same structure with floating tensors in float64."""
+    if isinstance(value, Tensor):
+        return _double(value)
+    if isinstance(value, Mapping):
+        return {key: map_floats(item) for key, item in value.items()}
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return type(value)(*(map_floats(item) for item in value))
+    if isinstance(value, (tuple, list)):
+        return type(value)(map_floats(item) for item in value)
+    return value
+
+
+def _double(tensor: Tensor) -> Tensor:
+    return tensor.detach().double() if tensor.is_floating_point() else tensor
+
+
+def _collect(value: Any, path: str, found: dict[str, Tensor]) -> None:
+    if isinstance(value, Tensor):
+        if value.is_floating_point() and value.numel():
+            found[path or "output"] = value
+    elif isinstance(value, Mapping):
+        for key, item in value.items():
+            if key not in _CACHES:
+                _collect(item, f"{path}.{key}" if path else str(key), found)
+    elif isinstance(value, (tuple, list)):
+        for index, item in enumerate(value):
+            _collect(item, f"{path}[{index}]", found)
+    elif is_dataclass(value) and not isinstance(value, type):
+        for field in fields(value):
+            if field.name not in _CACHES:
+                _collect(getattr(value, field.name), f"{path}.{field.name}" if path else field.name, found)
