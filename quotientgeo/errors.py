@@ -21,6 +21,10 @@ class ShapeError(QuotientgeoError, ValueError):
     """Tensors do not have the documented shapes, dtypes or devices."""
 
 
+class NonFiniteError(QuotientgeoError, ValueError):
+    """A tensor holds NaN or infinity, or a product of two leaves the range of float64."""
+
+
 class RankDeficientError(QuotientgeoError):
     """A factor, or the product G H', has lost rank: the quotient has no tangent space of the declared dimension there."""
 

@@ -1,0 +1,173 @@
+"""The canonical gauge of a pair: orthonormal frames of both factors in which G H' is diagonal.
+
+QR of both factors and an SVD of the small core R_G R_H', in float64. Gram matrices are never formed: they square the
+condition number of the gauge, which is arbitrary, and so would lose every digit at condition 1e8.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from quotientgeo.errors import NonFiniteError, RankDeficientError, ShapeError
+
+_NAMED_BLOCKS = 4  # how many offending batch indices an error message spells out
+
+
+class Frames(NamedTuple):
+    """Canonical frames of G (..., n, h) and H (..., m, h): G = F_G T_G, H = F_H T_H, T_G T_H' = diag(s).
+
+    F_G (..., n, h) and F_H (..., m, h) have orthonormal columns; s (..., h) are the singular values of W = G H',
+    descending, so that W = F_G diag(s) F_H'; T_G and T_H (..., h, h). Frames are unique up to a joint sign of each column
+    pair, and up to a joint rotation inside equal singular values. They are constants: nothing differentiates through them.
+    """
+
+    F_G: Tensor
+    F_H: Tensor
+    s: Tensor
+    T_G: Tensor
+    T_H: Tensor
+
+    @property
+    def sizes(self) -> tuple[int, int, int]:
+        """(n, m, h)."""
+        return self.F_G.shape[-2], self.F_H.shape[-2], self.F_G.shape[-1]
+
+    def to(self, dtype: torch.dtype | None = None, device: torch.device | str | None = None) -> Frames:
+        """Frames for computing in ``dtype`` on ``device``.
+
+        Only F_G and F_H change dtype. s and the gauge T_G, T_H stay float64: they may not fit a smaller range
+        (weights of 1e19 have s = 1e38), and only h x h tables are made from them.
+        """
+        return Frames(
+            self.F_G.to(device=device, dtype=dtype or self.F_G.dtype),
+            self.F_H.to(device=device, dtype=dtype or self.F_H.dtype),
+            *(small.to(device=device) for small in (self.s, self.T_G, self.T_H)),
+        )
+
+
+def batch_names(flags: Tensor, values: Tensor, names: Sequence[str] | None = None) -> str:
+    """'block 3: 1.2e-17, block 5: 0' for the entries of ``values`` (...) where ``flags`` (...) is true.
+
+    ``names`` are the blocks' names, in the order of a flat batch.
+    """
+    if flags.ndim == 0:
+        return f"{values.item():.3g}"
+    found = flags.flatten().nonzero().flatten().tolist()
+    named = [
+        f"{names[i] if names else f'block {_index(i, flags)}'}: {values.flatten()[i].item():.3g}"
+        for i in found[:_NAMED_BLOCKS]
+    ]
+    rest = len(found) - _NAMED_BLOCKS
+    return ", ".join(named) + (f" and {rest} more" if rest > 0 else "")
+
+
+def _index(flat: int, of: Tensor) -> str:
+    index = [int(i) for i in torch.unravel_index(torch.tensor(flat), of.shape)]
+    return str(index[0]) if len(index) == 1 else str(tuple(index))
+
+
+@torch.no_grad()
+def canonical_frames(
+    G: Tensor, H: Tensor, *, rank_tolerance: float | None = None, names: Sequence[str] | None = None
+) -> Frames:
+    """Canonical frames of the pair G (..., n, h), H (..., m, h), computed and returned in float64.
+
+    With G = Q_G R_G, H = Q_H R_H and the SVD R_G R_H' = U diag(s) V':
+    F_G = Q_G U, F_H = Q_H V, T_G = U' R_G, T_H = V' R_H. Every factor may have any finite scale, also 1e±150.
+
+    Full rank is judged by what no gauge can change: s_h / s_1 of G H' must exceed ``rank_tolerance``, by default max(n, m)
+    times the resolution of the *input's* dtype (half types count as float32, where their values are exact). A factor must
+    also have full rank to float64 resolution, or its gauge cannot be inverted. ``names`` of the blocks (a flat batch) go
+    into the messages.
+
+    Raises:
+        ShapeError: not two floating tensors (..., n, h), (..., m, h) with one batch shape, dtype and device.
+        NonFiniteError: an entry, or a singular value of G H', is not a normal finite float64.
+        RankDeficientError: names the factor or the product, the batch indices and the ratios.
+    """
+    _check_factors(G, H, names)
+    n, m = G.shape[-2], H.shape[-2]
+    resolution = torch.finfo(G.dtype if G.dtype in (torch.float32, torch.float64) else torch.float32).eps
+    tolerance = max(n, m) * resolution if rank_tolerance is None else rank_tolerance
+    (Q_G, R_G, scale_G), (Q_H, R_H, scale_H) = (_scaled_qr(factor.detach().double()) for factor in (G, H))
+    U, s, Vt = torch.linalg.svd(R_G @ R_H.mT)
+    _check_rank(R_G, R_H, s, tolerance, min(tolerance, max(n, m) * torch.finfo(torch.float64).eps), names)
+    s = s * (scale_G * scale_H)[..., None]
+    _check_range(s, names)
+    return Frames(Q_G @ U, Q_H @ Vt.mT, s, U.mT @ R_G * scale_G[..., None, None], Vt @ R_H * scale_H[..., None, None])
+
+
+def _scaled_qr(factor: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Q, R and a power of two with factor = Q R scale: the product of two R then neither overflows nor underflows."""
+    largest = factor.abs().amax((-2, -1))
+    scale = torch.exp2(torch.where(largest > 0, largest, 1.0).log2().floor().clamp(-1000.0, 1000.0))
+    Q, R = torch.linalg.qr(factor / scale[..., None, None])
+    return Q, R, scale
+
+
+def _check_factors(G: Tensor, H: Tensor, names: Sequence[str] | None) -> None:
+    if G.ndim < 2 or H.ndim < 2 or G.shape[-1] != H.shape[-1] or G.shape[:-2] != H.shape[:-2] or G.shape[-1] == 0:
+        raise ShapeError(
+            "a pair needs G (..., n, h) and H (..., m, h) with one batch shape and h >= 1, "
+            f"got {tuple(G.shape)} and {tuple(H.shape)}"
+        )
+    if G.dtype != H.dtype or not G.is_floating_point() or G.device != H.device:
+        raise ShapeError(
+            "G and H must share one real floating dtype and one device, "
+            f"got {G.dtype} on {G.device} and {H.dtype} on {H.device}"
+        )
+    for name, factor in (("G", G), ("H", H)):
+        if factor.shape[-2] < factor.shape[-1]:
+            raise RankDeficientError(
+                f"factor {name} of shape {tuple(factor.shape)} has fewer rows than columns, "
+                "so it cannot have full column rank; declare the block with the smaller inner size"
+            )
+        bad = ~factor.isfinite().all(-1).all(-1)
+        if bad.any():
+            count = (~factor.isfinite()).sum((-2, -1))
+            raise NonFiniteError(f"factor {name} holds NaN or infinity (entries: {batch_names(bad, count, names)})")
+
+
+def _check_rank(
+    R_G: Tensor, R_H: Tensor, s: Tensor, tolerance: float, factor_tolerance: float, names: Sequence[str] | None
+) -> None:
+    ratio = {
+        "factor G": _singular_ratio(torch.linalg.svdvals(R_G)),
+        "factor H": _singular_ratio(torch.linalg.svdvals(R_H)),
+        "the product G H'": _singular_ratio(s),
+    }
+    lost = ratio["the product G H'"] <= tolerance
+    failed = lost.clone()
+    for name in ("factor G", "factor H"):
+        failed = failed | (ratio[name] <= factor_tolerance)
+    if not failed.any():
+        return
+    causes = {name: failed & (ratio[name] <= tolerance) for name in ("factor G", "factor H")}
+    causes["the product G H'"] = failed & ~causes["factor G"] & ~causes["factor H"]
+    told = "; ".join(
+        f"{name} ({batch_names(flags, ratio[name], names)})" for name, flags in causes.items() if flags.any()
+    )
+    raise RankDeficientError(
+        f"rank lost, by smallest / largest singular value: {told}; tolerance {tolerance:.3g}. The quotient has no tangent "
+        "space of full dimension there: leave these blocks out, or declare them with a smaller inner size h"
+    )
+
+
+def _singular_ratio(s: Tensor) -> Tensor:
+    """s_h / s_1, and 0 for the zero matrix."""
+    largest, smallest = s[..., 0], s[..., -1]
+    return torch.where(largest > 0, smallest / torch.where(largest > 0, largest, 1.0), 0.0)
+
+
+def _check_range(s: Tensor, names: Sequence[str] | None) -> None:
+    limits = torch.finfo(torch.float64)
+    outside = ((s > limits.max) | (s < limits.tiny)).any(-1)
+    if outside.any():
+        raise NonFiniteError(
+            f"singular values of G H' leave the range of float64: largest {batch_names(outside, s[..., 0], names)}; "
+            "rescale the factors"
+        )

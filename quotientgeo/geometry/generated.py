@@ -1,0 +1,27 @@
+"""Access to the catalogue's generated code by metric name."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib import import_module
+from types import ModuleType
+
+from torch import Tensor
+
+from quotientgeo.errors import DeclarationError
+
+ORDERS = (1, 2, 3, 4)
+
+
+@cache
+def generated_code(metric: str) -> ModuleType:
+    """The generated module of the GL(h) pair with this metric: inner, gradient, momentum, acceleration, taylor_k, ..."""
+    return import_module(f"quotientgeo.catalogue.gl_pair_{metric}.generated")
+
+
+def taylor_point(metric: str, order: int, G: Tensor, H: Tensor, xi_G: Tensor, xi_H: Tensor) -> tuple[Tensor, Tensor]:
+    """End point at t = 1 of the order-k Taylor polynomial of the geodesic from (G, H) along (xi_G, xi_H)."""
+    if order not in ORDERS:
+        raise DeclarationError(f"geodesic order must be one of {ORDERS}, got {order!r}")
+    end_G, end_H = getattr(generated_code(metric), f"taylor_{order}")(G, H, xi_G, xi_H)
+    return end_G, end_H

@@ -1,0 +1,84 @@
+"""The invariant metric <xi, eta> = tr((G'G)^-1 xi_G' eta_G) + tr((H'H)^-1 xi_H' eta_H) on the pair.
+
+Canonical representation: the frames (F_G, F_H) themselves. The metric and its geodesics treat the factors apart and commute
+with any right factor of each, so G = F_G T_G, xi_G = X_G T_G moves a statement about (G, xi_G) to (F_G, X_G), where the metric
+is the Frobenius norm. (da Silva, Dangel, Oore, ICML 2025, eq. 9 and 11; the paper gives no closed form of Exp.)
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from quotientgeo.geometry.coordinates import Horizontal, embed, extract
+from quotientgeo.geometry.gauge import Frames
+from quotientgeo.geometry.generated import taylor_point
+
+
+def canonical_columns(frames: Frames) -> Tensor:
+    """d (..., h) of the canonical representation F diag(d): ones."""
+    return torch.ones_like(frames.s)
+
+
+def weights(frames: Frames, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+    """w_G = s_j / sqrt(s_i^2 + s_j^2), w_H = s_i / sqrt(s_i^2 + s_j^2), shape (..., h, h).
+
+    Horizontal means G' xi_G H'H = G'G xi_H' H: with the cores a = F_G' X_G, b = F_H' X_H it reads a_ij s_i = b_ji s_j.
+    """
+    ratio = frames.s / frames.s[..., :1]
+    row, column = ratio[..., :, None], ratio[..., None, :]
+    length = torch.hypot(row, column)
+    return (column / length).to(dtype), (row / length).to(dtype)
+
+
+def lift(frames: Frames, z: Horizontal) -> tuple[Tensor, Tensor]:
+    """Horizontal tangent (X_G (..., n, h), X_H (..., m, h)) at (F_G, F_H) with coordinates z; |X_G|^2 + |X_H|^2 = |z|^2."""
+    frames = frames.to(z.c.dtype)
+    return embed(frames, z, *weights(frames, z.c.dtype))
+
+
+def coordinates(frames: Frames, X_G: Tensor, X_H: Tensor) -> Horizontal:
+    """Inverse of ``lift`` on horizontal tangents; the coordinates of the horizontal part of any other."""
+    frames = frames.to(X_G.dtype)
+    return extract(frames, X_G, X_H, *weights(frames, X_G.dtype))
+
+
+def project(frames: Frames, X_G: Tensor, X_H: Tensor) -> tuple[Tensor, Tensor]:
+    """Horizontal part of a tangent, orthogonal in the invariant metric."""
+    return lift(frames, coordinates(frames, X_G, X_H))
+
+
+def exponential(frames: Frames, X_G: Tensor, X_H: Tensor, steps: int | None = None) -> tuple[Tensor, Tensor]:
+    """End points (Y_G, Y_H) at t = 1 of the geodesic from (F_G, F_H) along any tangent, in closed form.
+
+    Each factor by itself: the metric is the submersion metric of a right-invariant metric on GL(n), so with A = X F',
+    Y(t) = exp(t (A - A')) exp(t A') F. With a = F'X, N = X - F a, C = N'N and Omega = a - a', the plane of F and N is kept:
+    (A - A') F = F Omega + N and (A - A') N = -F C, hence
+
+        Y(1) = (F u + N q) exp(a'),   [u; q] = exp([[Omega, -C], [I, 0]]) [I; 0],
+
+    one 2h x 2h exponential whatever n is. The metric is complete: every tangent has an end point. Smooth in X everywhere.
+    ``steps`` is accepted for the common signature and has no effect.
+    """
+    frames = frames.to(X_G.dtype)
+    core_G, core_H = frames.F_G.mT @ X_G, frames.F_H.mT @ X_H
+    N_G, N_H = X_G - frames.F_G @ core_G, X_H - frames.F_H @ core_H
+    core = torch.stack([core_G, core_H])
+    u, q = _plane(core, torch.stack([N_G.mT @ N_G, N_H.mT @ N_H]))
+    return frames.F_G @ u[0] + N_G @ q[0], frames.F_H @ u[1] + N_H @ q[1]
+
+
+def _plane(core: Tensor, gram: Tensor) -> tuple[Tensor, Tensor]:
+    """(u exp(a'), q exp(a')) for cores a and normal Grams C, both (..., h, h)."""
+    h = core.shape[-1]
+    identity = torch.eye(h, dtype=core.dtype, device=core.device).expand_as(core)
+    top = torch.cat([core - core.mT, -gram], -1)
+    bottom = torch.cat([identity, torch.zeros_like(core)], -1)
+    flow = torch.linalg.matrix_exp(torch.cat([top, bottom], -2))[..., :h] @ torch.linalg.matrix_exp(core.mT)
+    return flow[..., :h, :], flow[..., h:, :]
+
+
+def taylor(frames: Frames, X_G: Tensor, X_H: Tensor, order: int) -> tuple[Tensor, Tensor]:
+    """End points at t = 1 of the Taylor polynomial of order 1-4 of the geodesic, by the catalogue's generated code."""
+    frames = frames.to(X_G.dtype)
+    return taylor_point("invariant", order, frames.F_G, frames.F_H, X_G, X_H)

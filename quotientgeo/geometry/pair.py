@@ -1,0 +1,215 @@
+"""One geometry on a batch of pairs: the methods that measures and manifolds use, whatever the metric and the geodesic."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, Protocol, cast
+
+import torch
+from torch import Tensor
+
+from quotientgeo.errors import DeclarationError
+from quotientgeo.geometry import flow, invariant, mixed
+from quotientgeo.geometry.coordinates import Horizontal, zeros
+from quotientgeo.geometry.gauge import Frames, canonical_frames
+from quotientgeo.geometry.generated import ORDERS, generated_code
+
+MetricName = Literal["invariant", "mixed"]
+GeodesicName = Literal["exact", 1, 2, 3, 4]
+
+
+class MetricFunctions(Protocol):
+    """What a metric's module offers, in its canonical representation (F_G diag(d), F_H diag(d))."""
+
+    def canonical_columns(self, frames: Frames) -> Tensor:
+        """d, shape (..., h)."""
+
+    def lift(self, frames: Frames, z: Horizontal) -> tuple[Tensor, Tensor]: ...
+
+    def coordinates(self, frames: Frames, X_G: Tensor, X_H: Tensor) -> Horizontal: ...
+
+    def project(self, frames: Frames, X_G: Tensor, X_H: Tensor) -> tuple[Tensor, Tensor]: ...
+
+    def exponential(
+        self, frames: Frames, X_G: Tensor, X_H: Tensor, steps: int | None = None
+    ) -> tuple[Tensor, Tensor]: ...
+
+    def taylor(self, frames: Frames, X_G: Tensor, X_H: Tensor, order: int) -> tuple[Tensor, Tensor]: ...
+
+
+METRICS: dict[str, MetricFunctions] = {
+    "invariant": cast(MetricFunctions, invariant),
+    "mixed": cast(MetricFunctions, mixed),
+}
+_INTEGRATED = frozenset({"mixed"})  # metrics whose exact geodesic is a Runge-Kutta flow
+
+
+@dataclass(frozen=True, eq=False)
+class PairGeometry:
+    """Horizontal geodesics of a batch of pairs from fixed points, in orthonormal coordinates z (see ``Horizontal``).
+
+    frames: canonical frames of the points. metric: "invariant" or "mixed". geodesic: "exact", or the order 1-4 of its Taylor
+    polynomial. steps: Runge-Kutta steps of the exact mixed geodesic (``flow.DEFAULT_STEPS`` if not given); None otherwise.
+    """
+
+    frames: Frames
+    metric: MetricName = "invariant"
+    geodesic: GeodesicName = "exact"
+    steps: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.metric not in METRICS:
+            raise DeclarationError(f"metric must be one of {sorted(METRICS)}, got {self.metric!r}")
+        if self.geodesic != "exact" and (isinstance(self.geodesic, bool) or self.geodesic not in ORDERS):
+            raise DeclarationError(f"geodesic must be 'exact' or an order in {ORDERS}, got {self.geodesic!r}")
+        steps = (flow.DEFAULT_STEPS if self.steps is None else self.steps) if self.integrated else None
+        if steps is not None and steps < 1:
+            raise DeclarationError(f"steps must be at least 1, got {steps}")
+        object.__setattr__(self, "steps", steps)
+
+    @classmethod
+    def at(
+        cls,
+        G: Tensor,
+        H: Tensor,
+        *,
+        metric: MetricName = "invariant",
+        geodesic: GeodesicName = "exact",
+        rho: float | None = None,
+        steps: int | None = None,
+        names: Sequence[str] | None = None,
+    ) -> PairGeometry:
+        """Geometry at the points G (..., n, h), H (..., m, h), in float64.
+
+        ``rho`` bounds the norm |z| of a block and picks ``steps`` where neither is given by the user; ``names`` of the
+        blocks (a flat batch) go into error messages.
+
+        Raises:
+            ShapeError, NonFiniteError, RankDeficientError: see ``canonical_frames``.
+        """
+        frames = canonical_frames(G, H, names=names)
+        geometry = cls(frames, metric, geodesic, steps)
+        if geometry.integrated and steps is None and rho is not None:
+            geometry = geometry.with_steps(flow.choose_steps(frames, rho))
+        return geometry
+
+    @property
+    def integrated(self) -> bool:
+        """Whether the geodesic is integrated in steps (else it is a closed form or a polynomial)."""
+        return self.geodesic == "exact" and self.metric in _INTEGRATED
+
+    @property
+    def _functions(self) -> MetricFunctions:
+        return METRICS[self.metric]
+
+    def to(self, dtype: torch.dtype | None = None, device: torch.device | str | None = None) -> PairGeometry:
+        """The same geometry with frames in ``dtype`` on ``device``."""
+        return replace(self, frames=self.frames.to(dtype, device))
+
+    def with_steps(self, steps: int | None) -> PairGeometry:
+        """The same geometry with another number of Runge-Kutta steps (no effect where nothing is integrated)."""
+        return replace(self, steps=steps)
+
+    def zero(self) -> Horizontal:
+        """z = 0 in the dtype of the frames."""
+        return zeros(self.frames)
+
+    def base(self) -> tuple[Tensor, Tensor]:
+        """(G, H) at z = 0 in the balanced gauge: exactly (F_G s^1/2, F_H s^1/2), where G'G = H'H = diag(s)."""
+        root = _row(self.frames.s.sqrt(), self.frames.F_G.dtype)
+        return self.frames.F_G * root, self.frames.F_H * root
+
+    def exp(self, z: Horizontal) -> tuple[Tensor, Tensor]:
+        """End point (G, H) at t = 1 of the geodesic along z, moved by one group element for all z: ``base`` at z = 0.
+
+        Differentiable twice in z, also at z = 0 and at equal singular values. Does not wait for the device.
+        """
+        X_G, X_H = self._functions.lift(self.frames, z)
+        if self.geodesic == "exact":
+            Y_G, Y_H = self._functions.exponential(self.frames, X_G, X_H, self.steps)
+        else:
+            Y_G, Y_H = self._functions.taylor(self.frames, X_G, X_H, self.geodesic)
+        balance = _row(self.frames.s.sqrt() / self._functions.canonical_columns(self.frames), z.c.dtype)
+        return Y_G * balance, Y_H * balance
+
+    def original(self, Y_G: Tensor, Y_H: Tensor) -> tuple[Tensor, Tensor]:
+        """Points in the gauge of ``exp`` moved to the gauge of the original point, in float64: (G, H) from ``base``."""
+        root = _row(self.frames.s.sqrt(), torch.float64)
+        return Y_G.double() / root @ self.frames.T_G, Y_H.double() / root @ self.frames.T_H
+
+    def displacement(self, z: Horizontal) -> tuple[Tensor, Tensor]:
+        """(xi_G (..., n, h), xi_H (..., m, h)): the horizontal tangent z at the original point and gauge, in float64."""
+        z = Horizontal(*(part.double() for part in z))
+        X_G, X_H = self._functions.lift(self.frames, z)
+        columns = _row(self._functions.canonical_columns(self.frames), torch.float64)
+        return X_G / columns @ self.frames.T_G, X_H / columns @ self.frames.T_H
+
+    def coordinates(self, xi_G: Tensor, xi_H: Tensor) -> Horizontal:
+        """Inverse of ``displacement``, in float64; of any other tangent, the coordinates of its horizontal part."""
+        columns = _row(self._functions.canonical_columns(self.frames), torch.float64)
+        X_G, X_H = (
+            torch.linalg.solve(T, xi.double(), left=False) * columns
+            for T, xi in ((self.frames.T_G, xi_G), (self.frames.T_H, xi_H))
+        )
+        return self._functions.coordinates(self.frames, X_G, X_H)
+
+    def squared_norm(self, z: Horizontal) -> Tensor:
+        """Squared norm of the tangent z by the metric's own derived formula, shape (...), in float64.
+
+        Evaluated in the canonical representation, which the metric cannot tell from the original point: there no Gram
+        matrix is ill-conditioned. Equals |z|^2 when N_G and N_H are normal to the frames.
+        """
+        frames = self.frames.to(torch.float64)
+        X_G, X_H = self._functions.lift(frames, Horizontal(*(part.double() for part in z)))
+        columns = _row(self._functions.canonical_columns(frames), torch.float64)
+        value: Tensor = generated_code(self.metric).inner(
+            frames.F_G * columns, frames.F_H * columns, X_G, X_H, X_G, X_H
+        )
+        return value
+
+    def step_error(self, z: Horizontal) -> Tensor:
+        """Relative change |W(steps) - W(2 steps)|_F / |W(2 steps)|_F of W = G H', shape (...); 0 where nothing is integrated."""
+        if self.steps is None:
+            return torch.zeros(z.c.shape[:-2], dtype=torch.float64, device=z.c.device)
+        return flow.step_error(self.frames, *self._velocity(z), self.steps)
+
+    @torch.no_grad()
+    def smallest_singular_ratio(self, z: Horizontal) -> Tensor:
+        """min of s_h(G H') / s_h at the start over all Runge-Kutta stages, or at the end where nothing is integrated; (...)."""
+        if self.steps is not None:
+            return flow.smallest_singular_ratio(self.frames, *self._velocity(z), self.steps)
+        exact = self.to(torch.float64)
+        ends = exact.exp(Horizontal(*(part.double() for part in z)))
+        R_G, R_H = (
+            torch.linalg.qr(end / _row(self.frames.s[..., :1].sqrt(), torch.float64), mode="r").R for end in ends
+        )
+        ratio = torch.linalg.svdvals(R_G @ R_H.mT)[..., -1] / (self.frames.s[..., -1] / self.frames.s[..., 0])
+        return ratio.clamp_max(1.0)
+
+    def require_regular(self, z: Horizontal, names: Sequence[str] | None = None) -> None:
+        """Raise GeodesicCollapseError where the integrated geodesic along z runs into the singular set."""
+        if self.steps is not None:
+            flow.require_regular(self.frames, *self._velocity(z), self.steps, names=names)
+
+    def settled_steps(self, z: Horizontal, names: Sequence[str] | None = None) -> int | None:
+        """Steps, doubled from ``steps`` until ``step_error`` at z is at most 1e-6; None where nothing is integrated.
+
+        Raises:
+            GeodesicAccuracyError, GeodesicCollapseError: see ``flow.settled_steps``.
+        """
+        if self.steps is None:
+            return None
+        return flow.settled_steps(self.frames, *self._velocity(z), self.steps, names=names)
+
+    @torch.no_grad()
+    def _velocity(self, z: Horizontal) -> tuple[Tensor, Tensor]:
+        """Initial velocities of the whitened points, in float64."""
+        X_G, X_H = self._functions.lift(self.frames, Horizontal(*(part.double() for part in z)))
+        columns = _row(self._functions.canonical_columns(self.frames), torch.float64)
+        return X_G / columns, X_H / columns
+
+
+def _row(values: Tensor, dtype: torch.dtype) -> Tensor:
+    """Values (..., h) as a row (..., 1, h) that scales columns."""
+    return values[..., None, :].to(dtype)
