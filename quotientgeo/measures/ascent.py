@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import Tensor, nn
@@ -78,10 +79,10 @@ class BatchAscent:
         self._check_reference(reference[0])
         ascents = []
         for start in range(settings.starts):
-            point, known = zero, reference
-            if start > 0:
+            point, known = zero, None if start else reference
+            if start:
                 generator = torch.Generator().manual_seed(_start_seed(settings.seed, batch_index, start))
-                point, known = self.atlas.random_point(generator, settings.rho), None
+                point = self.atlas.random_point(generator, settings.rho)
             ascent = auto_pgd(
                 self.value_and_gradient,
                 self.value,
@@ -89,7 +90,7 @@ class BatchAscent:
                 radius=settings.rho,
                 steps=settings.steps,
                 known=known,
-                on_step=None if progress is None else lambda step, start=start: progress(start, step),
+                on_step=None if progress is None else partial(progress, start),
             )
             ascents.append(ascent)
         for start, ascent in enumerate(ascents):
@@ -107,7 +108,7 @@ class BatchAscent:
         tolerance = GAUGE_TOLERANCE[self.atlas.zero().dtype]
         if abs(here - given) > tolerance * max(1.0, abs(given)):
             raise SymmetryError(
-                f"the loss is {given!r} at the model's own weights but {here!r} at the equivalent weights in the canonical gauge: "
+                f"the loss is {given!r} at the model's own weights but {here!r} at the equivalent ones in the canonical gauge: "
                 "either the loss is not deterministic (dropout, sampling), or a symmetry does not hold on this batch"
             )
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any
 
+from quotientgeo.geometry.pair import GeodesicName, MetricName
 from quotientgeo.measures.ascent import Settings
 
 MEASURES = ("geodesic", "adaptive", "euclidean")
@@ -21,8 +22,8 @@ class Call:
     """What was asked for. ``metric``, ``geodesic`` and ``symmetries`` only mean something where blocks are used."""
 
     measure: str
-    metric: str
-    geodesic: str | int
+    metric: MetricName
+    geodesic: GeodesicName
     symmetries: str
     unverified: str
     micro_batch_size: int | None

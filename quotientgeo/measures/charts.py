@@ -13,7 +13,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from quotientgeo.geometry.coordinates import Horizontal, random_start
+from quotientgeo.geometry.coordinates import Horizontal, draw_start
 from quotientgeo.geometry.pair import PairGeometry
 from quotientgeo.model.stacks import PairStack
 
@@ -65,17 +65,8 @@ class PairChart:
         return self.stack.write(parameters, *self.geometry.exp(self.unflatten(z)))
 
     def random_direction(self, generator: torch.Generator) -> Tensor:
-        frames = self.exact_geometry.frames
-        n, m = frames.F_G.shape[-2], frames.F_H.shape[-2]
-        # one draw per block keeps the memory at one n x m matrix, and the draw of a block independent of its stack
-        flat = [
-            random_start(
-                type(frames)(*(part[i].cpu() for part in frames)),
-                torch.randn(n, m, generator=generator, dtype=torch.float64),
-            )
-            for i in range(frames.s.shape[0])
-        ]
-        return torch.cat([torch.stack([start[k] for start in flat]).flatten() for k in range(3)])
+        start = draw_start(self.exact_geometry.frames, generator)
+        return torch.cat([part.flatten().cpu() for part in start])
 
     def shares(self, values: Tensor) -> dict[str, Tensor]:
         c, N_G, N_H = (part.sum((-2, -1)) for part in self.unflatten(values))

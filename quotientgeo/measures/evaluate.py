@@ -39,6 +39,7 @@ def sharpness(
     graph: SymmetryGraph | None = None,
     micro_batch_size: int | None = None,
     unverified: Literal["refuse", "exclude"] = "refuse",
+    allow_training_mode: bool = False,
     progress: Callable[[dict[str, Any]], None] | None = None,
 ) -> SharpnessResult:
     """Worst-case sharpness: mean over batches S of max_{|xi| <= rho} L_S(Exp_w(xi)) - L_S(w).
@@ -59,6 +60,7 @@ def sharpness(
     graph: the model's ``symmetry_graph``, if it was built or extended by hand.
     unverified: what to do with a declared symmetry that does not hold on this model: "refuse" or "exclude" (its parameters
         join the rest; named in the result).
+    allow_training_mode: measure a model in training mode, with one dropout mask drawn from ``seed``; refused otherwise.
     progress: called with a dict after every step.
 
     Returns a ``SharpnessResult``. A non-finite loss, a block without full rank and a collapsing or unsettled mixed geodesic
@@ -68,21 +70,23 @@ def sharpness(
     settings = Settings(rho, steps, starts, seed)
     call = Call(measure, metric, geodesic, symmetries, unverified, micro_batch_size, settings)
     sample = fixed_batches(batches)
-    require_evaluation_mode(model)
+    if not allow_training_mode:
+        require_evaluation_mode(model)
     dtype, raised_note = working_dtype(model)
     verified = Verified()
     if call.uses_blocks:
         graph = _graph_of(model, graph, call.symmetries)
-        verified = verify_before_use(graph, loss, sample[0], exclude=call.unverified == "exclude")
+        exclude = call.unverified == "exclude"
+        verified = verify_before_use(graph, loss, sample[0], exclude=exclude, allow_training_mode=allow_training_mode)
     report = Report(call, model, sample, dtype, verified, [raised_note] if raised_note else [])
     try:
         report.problem = problem = _build(call, model, dtype, graph, verified)
         parameters = raised(dict(model.named_parameters()), dtype)
         constants = raised(dict(model.named_buffers()), dtype) if raised_note else {}
         for index, batch in enumerate(sample):
-            objective = Objective(
-                model, loss, _raised_batch(batch, dtype) if raised_note else batch, micro_batch_size, constants
-            )
+            batch = _raised_batch(batch, dtype) if raised_note else batch
+            training_seed = seed if any(module.training for module in model.modules()) else None
+            objective = Objective(model, loss, batch, micro_batch_size, constants, training_seed)
             ascent = BatchAscent(problem, objective, model, parameters)
             report.found.append(ascent.run(settings, index, _progress(progress, index, len(sample), settings)))
     except tuple(OUTCOMES) as error:

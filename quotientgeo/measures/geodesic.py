@@ -7,19 +7,14 @@ frozen first; everything else follows the adaptive recipe.
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Literal
 
 import torch
 from torch import nn
 
-from quotientgeo.errors import RankDeficientError
-from quotientgeo.geometry.pair import PairGeometry
+from quotientgeo.geometry.pair import GeodesicName, MetricName, PairGeometry
 from quotientgeo.measures.charts import PairChart
 from quotientgeo.measures.problem import Problem, raised, untrained
 from quotientgeo.model.graph import SymmetryGraph
-
-MetricName = Literal["invariant", "mixed"]
-GeodesicName = Literal["exact", 1, 2, 3, 4]
 
 NORM = (
     "sqrt(sum over blocks of the {metric} metric + |xi / |w||_2^2 over the rest; a weight of exactly zero stays zero)"
@@ -42,23 +37,45 @@ def build(
     is no symmetry of what is trained, and a block of which all is frozen does not move: both are left out, and reported.
     """
     left_out = untrained(model)
-    usable, dropped = _trainable(graph, left_out, excluded)
-    part = graph.restricted_to(usable)
+    part, dropped = _usable(graph, left_out, excluded)
     float64 = part.canonicalise_shifts(raised(dict(model.named_parameters()), torch.float64))
-    base = {name: tensor.to(dtype) if tensor.is_floating_point() else tensor for name, tensor in float64.items()}
     pairs = []
     for stack in part.stacks():
-        G, H = stack.read(float64)
-        try:
-            exact = PairGeometry.at(G, H, metric=metric, geodesic=geodesic, rho=rho)
-        except RankDeficientError as error:
-            raise RankDeficientError(f"{', '.join(_named(error, stack.blocks))}: {error}") from error
+        names = [block.name for block in stack.blocks]
+        exact = PairGeometry.at(*stack.read(float64), metric=metric, geodesic=geodesic, rho=rho, names=names)
         pairs.append(PairChart(stack, exact.to(dtype), exact))
+    base = raised(float64, dtype)
     scale = {}
     for name, w in base.items():
-        if name in left_out:
-            continue
         free = part.rest_mask(name)
-        if bool(free.any()):
+        if name not in left_out and bool(free.any()):
             scale[name] = w.abs() * free.to(device=w.device, dtype=w.dtype)
     return Problem(base, scale, tuple(pairs), frozen=part.frozen_reasons(), left_out=left_out | dropped)
+
+
+def _usable(
+    graph: SymmetryGraph, left_out: Collection[str], excluded: Collection[str]
+) -> tuple[SymmetryGraph, dict[str, str]]:
+    """The graph of the blocks and shifts that act on trained parameters only, and the reasons of the others.
+
+    A shift without compensators has no effect on the function, trained or not; one with compensators trades parameters.
+    """
+    dropped: dict[str, str] = {}
+    kept = []
+    for shift in graph.shifts:
+        touched = {leg.tensor for leg in shift.legs} | {bias for _, bias in shift.compensators}
+        if shift.compensators and touched & set(left_out):
+            dropped[shift.name] = _untrained_reason(touched & set(left_out))
+        else:
+            kept.append(shift.name)
+    names = [name for name in (*(block.name for block in graph.blocks), *kept) if name not in excluded]
+    part = graph.restricted_to(names)
+    for block in part.blocks:
+        touched = {leg.tensor for _, leg in block.legs if leg.role == "factor"}
+        if touched & set(left_out):
+            dropped[block.name] = _untrained_reason(touched & set(left_out))
+    return part.restricted_to([name for name in names if name not in dropped]), dropped
+
+
+def _untrained_reason(names: Collection[str]) -> str:
+    return f"moves parameters that are not trained (requires_grad is False): {', '.join(sorted(names))}"

@@ -17,11 +17,14 @@ Parameters = Mapping[str, Tensor]
 
 
 def require_evaluation_mode(model: nn.Module) -> None:
-    """In training mode dropout makes the loss random and BatchNorm changes the model: refused by name."""
+    """In training mode dropout makes the loss random and BatchNorm changes the model: refused, with the modules named."""
     training = [name or "the model itself" for name, module in model.named_modules() if module.training]
     if training:
         shown = ", ".join(training[:3]) + (f" and {len(training) - 3} more" if len(training) > 3 else "")
-        raise ModeError(f"the model is in training mode ({shown}): call model.eval() first")
+        raise ModeError(
+            f"the model is in training mode ({shown}): call model.eval() first, "
+            "or ask for it with allow_training_mode=True (one dropout mask, drawn from the seed; BatchNorm statistics untouched)"
+        )
 
 
 def model_loss(model: nn.Module, batch: Batch) -> Tensor:
@@ -55,7 +58,8 @@ class Objective:
 
     ``loss(model, batch)`` returns ``(sum, count)`` or a mean scalar. Only the first kind may be split: a mean over parts
     with unequal counts is not the mean over the whole. Sums are added up in float64. ``constants`` are buffers to be used
-    in place of the model's own.
+    in place of the model's own. With a ``training_seed`` every evaluation sees the same random numbers and its own copy of
+    the buffers, so that a model in training mode still has one loss function and stays as it was.
     """
 
     def __init__(
@@ -65,9 +69,11 @@ class Objective:
         batch: Batch,
         micro_batch_size: int | None = None,
         constants: Parameters | None = None,
+        training_seed: int | None = None,
     ) -> None:
         self.micro_batches = split_batch(batch, micro_batch_size)
         self._constants = {f"model.{name}": tensor for name, tensor in (constants or {}).items()}
+        self._training_seed = training_seed
         self._bound = _Bound(model, loss if loss is not None else model_loss)
 
     def value(self, parameters: Parameters) -> Tensor:
@@ -99,7 +105,7 @@ class Objective:
 
     def _part(self, parameters: Parameters, batch: Batch) -> tuple[Tensor, Tensor]:
         swapped = {f"model.{name}": tensor for name, tensor in parameters.items()} | self._constants
-        out = functional_call(self._bound, swapped, (batch,))
+        out = self._call(swapped, batch)
         if isinstance(out, Tensor):
             if len(self.micro_batches) > 1:
                 raise LossError(
@@ -114,6 +120,15 @@ class Objective:
             shape = tuple(part.shape) if isinstance(part, Tensor) else type(part).__name__
             raise LossError(f"the loss must be one number, got {shape}: reduce it to a sum and return (sum, count)")
         return part.reshape(()), torch.as_tensor(count, dtype=torch.float64, device=part.device).reshape(())
+
+    def _call(self, swapped: dict[str, Tensor], batch: Batch) -> Any:
+        if self._training_seed is None:
+            return functional_call(self._bound, swapped, (batch,))
+        buffers = {name: b.detach().clone() for name, b in self._bound.named_buffers() if name not in swapped}
+        devices = sorted({t.device.index or 0 for t in swapped.values() if t.device.type == "cuda"})
+        with torch.random.fork_rng(devices=devices):
+            torch.manual_seed(self._training_seed)
+            return functional_call(self._bound, swapped | buffers, (batch,))
 
 
 def _total(parts: list[Tensor]) -> Tensor:

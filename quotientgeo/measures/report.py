@@ -15,6 +15,7 @@ from quotientgeo import __version__
 from quotientgeo.errors import (
     GeodesicAccuracyError,
     GeodesicCollapseError,
+    NonFiniteError,
     NonFiniteLossError,
     QuotientgeoError,
     RankDeficientError,
@@ -31,6 +32,7 @@ from quotientgeo.model.checkpoint import model_digest
 # What can go wrong in the mathematics, as opposed to in the call: a named outcome, not an exception.
 OUTCOMES: dict[type[QuotientgeoError], str] = {
     NonFiniteLossError: "non_finite_loss",
+    NonFiniteError: "non_finite_weights",
     RankDeficientError: "rank_deficient",
     GeodesicCollapseError: "geodesic_collapsed",
     GeodesicAccuracyError: "geodesic_inaccurate",

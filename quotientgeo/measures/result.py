@@ -8,7 +8,14 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 SCHEMA = 1
-OUTCOMES = ("ok", "non_finite_loss", "rank_deficient", "geodesic_collapsed", "geodesic_inaccurate")
+OUTCOMES = (
+    "ok",
+    "non_finite_loss",
+    "non_finite_weights",
+    "rank_deficient",
+    "geodesic_collapsed",
+    "geodesic_inaccurate",
+)
 
 
 @dataclass(frozen=True)

@@ -24,12 +24,15 @@ class Verified:
     summary: dict[str, Any] = field(default_factory=dict)
 
 
-def verify_before_use(graph: SymmetryGraph, loss: Loss | None, batch: Batch, *, exclude: bool) -> Verified:
+def verify_before_use(
+    graph: SymmetryGraph, loss: Loss | None, batch: Batch, *, exclude: bool, allow_training_mode: bool
+) -> Verified:
     """Run ``graph.verify`` on the first examples of a batch, in float64, comparing everything the model returns to the loss.
 
     A failing symmetry raises SymmetryError, or with ``exclude`` is warned of and named, with its residual.
     """
-    report = graph.verify(examples(batch, EXAMPLES), forward=None if loss is None else _outputs(loss))
+    forward = None if loss is None else _outputs(loss)
+    report = graph.verify(examples(batch, EXAMPLES), forward, allow_training_mode=allow_training_mode)
     if not exclude:
         report.require()
     excluded = report.failures()
