@@ -1,0 +1,331 @@
+"""What a user writes: a symmetry (a group acting on factors) and a metric, both as SymPy expressions.
+
+    pair = Symmetry("gl_pair", group=GL("h"), factors={"G": ("n", "h"), "H": ("m", "h")},
+                    action=lambda A, G, H: (G * A.inv(), H * A.T), preserves=lambda G, H: G * H.T)
+    metric = Metric("invariant", pair,
+                    lambda p, a, b: Trace((p.G.T*p.G).I * a.G.T*b.G) + Trace((p.H.T*p.H).I * a.H.T*b.H))
+
+Everything is read and checked when it is declared; whether it is true is for the derivation to prove.
+"""
+
+from __future__ import annotations
+
+import inspect
+import keyword
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, Protocol
+
+import sympy as sp
+
+from quotientgeo.errors import DeclarationError
+from quotientgeo.symbolic.algebra import (
+    Alphabet,
+    Dimension,
+    Polynomial,
+    Shape,
+    TracePolynomial,
+    polynomial_from_sympy,
+    sympy_symbol,
+    trace_from_sympy,
+)
+
+
+class Group(Protocol):
+    """What a declaration needs of a group: its size and what may be assumed of its elements and of its algebra's.
+
+    ``element_kind`` and ``algebra_kind`` are names of algebra.Kind: invertible and general for GL.
+    """
+
+    @property
+    def size(self) -> Dimension: ...
+    @property
+    def element_kind(self) -> str: ...
+    @property
+    def algebra_kind(self) -> str: ...
+
+
+@dataclass(frozen=True)
+class Names:
+    """One name per letter of a problem: factors G, H; group element A; Lie algebra X; tangents xi_G, eta_G; Euclidean dG."""
+
+    factors: tuple[str, ...]
+    elements: tuple[str, ...]
+    algebra: tuple[str, ...]
+
+    def tangent(self, factor: str) -> str:
+        """Tangent (velocity) of a factor."""
+        return f"xi_{factor}"
+
+    def second_tangent(self, factor: str) -> str:
+        """Second argument of the metric."""
+        return f"eta_{factor}"
+
+    def euclidean(self, factor: str) -> str:
+        """Euclidean gradient of a function with respect to a factor."""
+        return f"d{factor}"
+
+    @property
+    def tangents(self) -> tuple[str, ...]:
+        """Tangent letters in the order of the factors."""
+        return tuple(map(self.tangent, self.factors))
+
+    @property
+    def all(self) -> tuple[str, ...]:
+        """Every reserved letter of the problem."""
+        rest = [make(f) for make in (self.tangent, self.second_tangent, self.euclidean) for f in self.factors]
+        return (*self.factors, *rest, *self.elements, *self.algebra)
+
+
+class Factors:
+    """The factors of a point or of a tangent inside a metric: ``p.G`` is a SymPy MatrixSymbol."""
+
+    def __init__(self, symbols: Mapping[str, sp.MatrixSymbol]) -> None:
+        self._symbols = dict(symbols)
+
+    def __getattr__(self, name: str) -> sp.MatrixSymbol:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        if name not in self._symbols:
+            raise DeclarationError(f"no factor {name!r}; the symmetry declares {', '.join(self._symbols)}")
+        return self._symbols[name]
+
+    __getitem__ = __getattr__
+
+    def __iter__(self) -> Iterator[sp.MatrixSymbol]:
+        return iter(self._symbols.values())
+
+
+@dataclass(frozen=True)
+class Symmetry:
+    """A group acting on the factors of a parametrisation.
+
+    Args:
+        name: an identifier.
+        group: a group such as ``GL("h")``, or a tuple of groups for a direct product.
+        factors: {"G": ("n", "h"), ...}: name -> (rows, columns); a size is a name or a positive integer.
+        action: called with one MatrixSymbol per group and then one per factor, in order; returns the moved factors.
+        preserves: called with the factors; returns what the action must leave unchanged (an expression or a tuple).
+            Without it nothing is claimed about a preserved quantity.
+
+    Raises:
+        DeclarationError: names, sizes or shapes do not fit, or an expression cannot be read.
+    """
+
+    name: str
+    group: Group | tuple[Group, ...]
+    factors: Mapping[str, Shape]
+    action: Callable[..., Any]
+    preserves: Callable[..., Any] | None = None
+    names: Names = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        _check_identifier("symmetry name", self.name)
+        object.__setattr__(self, "factors", MappingProxyType(_checked_factors(self.name, self.factors)))
+        object.__setattr__(self, "names", _choose_names(self))
+        alphabet = self.alphabet()
+        self.read_action(alphabet)
+        self.read_preserved(alphabet)
+
+    @property
+    def groups(self) -> tuple[Group, ...]:
+        """The simple groups whose product acts."""
+        return self.group if isinstance(self.group, tuple) else (self.group,)
+
+    @property
+    def sizes(self) -> tuple[Dimension, ...]:
+        """Distinct sizes: those that no group has first, in the order of the factors, then those of the groups."""
+        of_groups = list(dict.fromkeys(group.size for group in self.groups))
+        others = dict.fromkeys(size for shape in self.factors.values() for size in shape if size not in of_groups)
+        return (*others, *of_groups)
+
+    def alphabet(self) -> Alphabet:
+        """A new alphabet with every letter of the problem declared."""
+        alphabet = Alphabet()
+        names = self.names
+        for rename in (str, names.tangent, names.second_tangent, names.euclidean):
+            for factor, shape in self.factors.items():
+                alphabet.declare(rename(factor), shape)
+        for element, algebra, group in zip(names.elements, names.algebra, self.groups, strict=True):
+            alphabet.declare(element, (group.size, group.size), group.element_kind)
+            alphabet.declare(algebra, (group.size, group.size), group.algebra_kind)
+        return alphabet
+
+    def read_action(self, alphabet: Alphabet) -> dict[str, tuple[sp.MatrixExpr, Polynomial]]:
+        """The moved factors as {factor: (what the user wrote, polynomial)}."""
+        symbols = [sympy_symbol(alphabet, name) for name in (*self.names.elements, *self.names.factors)]
+        moved = _call(f"action of {self.name}", self.action, symbols)
+        moved = tuple(moved) if isinstance(moved, tuple | list) else (moved,)
+        if len(moved) != len(self.factors):
+            raise DeclarationError(
+                f"action of {self.name} returns {len(moved)} expressions for the {len(self.factors)} factors "
+                f"{', '.join(self.factors)}: return one per factor, in their order"
+            )
+        out = {}
+        for (factor, shape), expression in zip(self.factors.items(), moved, strict=True):
+            polynomial = _read_matrix(f"action of {self.name} on {factor}", expression, alphabet)
+            if polynomial.shape != shape:
+                raise DeclarationError(
+                    f"action of {self.name} turns {factor} of shape {shape} into {expression} of shape {polynomial.shape}"
+                )
+            out[factor] = (expression, polynomial)
+        return out
+
+    def read_preserved(self, alphabet: Alphabet) -> list[tuple[sp.Basic, Polynomial | TracePolynomial]]:
+        """What the action is claimed to preserve, as (what the user wrote, polynomial)."""
+        if self.preserves is None:
+            return []
+        symbols = [sympy_symbol(alphabet, name) for name in self.names.factors]
+        place = f"preserved quantity of {self.name}"
+        values = _call(place, self.preserves, symbols)
+        values = tuple(values) if isinstance(values, tuple | list) else (values,)
+        out: list[tuple[sp.Basic, Polynomial | TracePolynomial]] = []
+        for value in values:
+            if isinstance(value, sp.MatrixExpr):
+                out.append((value, _read_matrix(place, value, alphabet)))
+            else:
+                out.append((value, _read_scalar(place, value, alphabet)))
+            if not out[-1][1].symbols():
+                raise DeclarationError(f"{place}: {value} depends on no factor, so preserving it says nothing")
+        return out
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A Riemannian metric on the factors of a symmetry.
+
+    Args:
+        name: an identifier.
+        symmetry: the symmetry under which it shall be invariant.
+        inner: called with the point p and two tangents a, b, whose factors are MatrixSymbols (p.G, a.G, b.H, ...);
+            returns the inner product as a sum of rational multiples of ``sympy.Trace``. It must be linear in a and in b.
+
+    Raises:
+        DeclarationError: the expression cannot be read, or is not bilinear in the tangents.
+    """
+
+    name: str
+    symmetry: Symmetry
+    inner: Callable[[Any, Any, Any], Any]
+
+    def __post_init__(self) -> None:
+        _check_identifier("metric name", self.name)
+        self.read_inner(self.symmetry.alphabet())
+
+    def read_inner(self, alphabet: Alphabet) -> tuple[sp.Expr, TracePolynomial]:
+        """The inner product as (what the user wrote, polynomial), with tangents named xi_G and eta_G."""
+        names = self.symmetry.names
+        arguments = [
+            Factors({factor: sympy_symbol(alphabet, rename(factor)) for factor in names.factors})
+            for rename in (str, names.tangent, names.second_tangent)
+        ]
+        place = f"metric {self.name}"
+        expression = _call(place, self.inner, arguments)
+        value = _read_scalar(place, expression, alphabet)
+        _check_bilinear(place, value, names)
+        return expression, value
+
+
+def _check_bilinear(place: str, value: TracePolynomial, names: Names) -> None:
+    """Each term holds exactly one letter of the first tangent and one of the second."""
+    for role, rename in (("first", names.tangent), ("second", names.second_tangent)):
+        letters = [rename(factor) for factor in names.factors]
+        for monomial, coefficient in value:
+            term = TracePolynomial(value.alphabet, {monomial: coefficient})
+            counts = [next(iter(term.occurrences(letter))) for letter in letters]
+            if None in counts or sum(count or 0 for count in counts) != 1:
+                raise DeclarationError(
+                    f"{place}: the term {term} is not linear in the {role} tangent (here {', '.join(letters)}): every term "
+                    "must contain each tangent exactly once, outside inverses"
+                )
+    if value.is_zero:
+        raise DeclarationError(f"{place} is zero")
+
+
+def _check_identifier(what: str, name: object) -> None:
+    if not isinstance(name, str) or not name.isidentifier() or keyword.iskeyword(name):
+        raise DeclarationError(f"{what} {name!r} must be an identifier such as gl_pair or G")
+
+
+def _checked_factors(symmetry: str, factors: Mapping[str, Shape]) -> dict[str, Shape]:
+    if not isinstance(factors, Mapping) or not factors:
+        raise DeclarationError(
+            f'{symmetry}: factors must be a non-empty dict such as {{"G": ("n", "h")}}, got {factors!r}'
+        )
+    out: dict[str, Shape] = {}
+    for name, shape in factors.items():
+        _check_identifier(f"{symmetry}: factor", name)
+        if not isinstance(shape, tuple | list) or len(shape) != 2:
+            raise DeclarationError(f"{symmetry}: factor {name} needs a shape (rows, columns), got {shape!r}")
+        for size in shape:
+            if isinstance(size, str):
+                _check_identifier(f"{symmetry}: size of factor {name}", size)
+            elif isinstance(size, bool) or not isinstance(size, int) or size < 1:
+                raise DeclarationError(f"{symmetry}: size {size!r} of {name} is neither a name nor a positive integer")
+        out[name] = (shape[0], shape[1])
+    clash = set(out) & {size for shape in out.values() for size in shape if isinstance(size, str)}
+    if clash:
+        raise DeclarationError(f"{symmetry}: {', '.join(sorted(clash))} names both a factor and a size: rename one")
+    return out
+
+
+def _choose_names(symmetry: Symmetry) -> Names:
+    """Group elements are called as in the action's parameters; everything else follows from the factors."""
+    factors, count = tuple(symmetry.factors), len(symmetry.groups)
+    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    parameters = list(inspect.signature(symmetry.action).parameters.values())
+    given = [p.name for p in parameters if p.kind in kinds]
+    if all(p.kind in kinds for p in parameters):
+        if len(given) != count + len(factors):
+            raise DeclarationError(
+                f"action of {symmetry.name} takes {len(given)} arguments ({', '.join(given)}), expected {count} group "
+                f"element(s) and then the factors {', '.join(factors)}"
+            )
+        if set(given[count:]) & set(factors) and tuple(given[count:]) != factors:
+            raise DeclarationError(
+                f"action of {symmetry.name} takes the factors as {', '.join(given[count:])}, but they are declared in the "
+                f"order {', '.join(factors)}: arguments are passed by position"
+            )
+        elements = tuple(given[:count])
+    else:  # *args: the parameters have no names of their own
+        elements = tuple(f"A_{i + 1}" if count > 1 else "A" for i in range(count))
+    stem = "X"
+    while any(name == stem or name.startswith(f"{stem}_") for name in (*factors, *elements)):
+        stem += "X"
+    algebra = tuple(f"{stem}_{i + 1}" if count > 1 else stem for i in range(count))
+    names = Names(factors, elements, algebra)
+    taken = names.all
+    double = sorted({name for name in taken if taken.count(name) > 1})
+    if double:
+        raise DeclarationError(
+            f"{symmetry.name}: the letters {', '.join(double)} would name two things; tangents of a factor F are called xi_F "
+            "and eta_F, its Euclidean gradient dF: rename the factors or the group element"
+        )
+    return names
+
+
+def _call(place: str, function: Callable[..., Any], arguments: list[Any]) -> Any:
+    """Call what the user wrote; SymPy's complaints (shapes, types) become a DeclarationError that names the place."""
+    try:
+        return function(*arguments)
+    except DeclarationError as error:
+        raise DeclarationError(f"{place}: {error}") from error
+    except Exception as error:
+        raise DeclarationError(
+            f"{place} cannot be evaluated on matrix symbols: {type(error).__name__}: {error}"
+        ) from error
+
+
+def _read_matrix(place: str, expression: Any, alphabet: Alphabet) -> Polynomial:
+    try:
+        return polynomial_from_sympy(sp.sympify(expression), alphabet)
+    except DeclarationError as error:
+        raise DeclarationError(f"{place}: {error}") from error
+
+
+def _read_scalar(place: str, expression: Any, alphabet: Alphabet) -> TracePolynomial:
+    try:
+        return trace_from_sympy(expression, alphabet)
+    except DeclarationError as error:
+        raise DeclarationError(f"{place}: {error}") from error

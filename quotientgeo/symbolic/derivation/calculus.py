@@ -1,0 +1,201 @@
+"""The small vocabulary in which every claim is stated once, and which each level interprets in its own arithmetic.
+
+A level implements ``Calculus``: how a formula is evaluated and how a function is differentiated. ``Reading`` gives the
+statements readable words (act, inner, acceleration, along). Nothing here computes anything.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Generic, TypeVar
+
+from quotientgeo.symbolic.algebra import Dimension, Shape
+from quotientgeo.symbolic.derivation.formula import Formula, MatrixFormula
+from quotientgeo.symbolic.derivation.geometry import Geometry
+
+V = TypeVar("V")  # a level's matrix; scalars are matrices of shape (1, 1), or the level's own scalars
+Values = dict[str, V]  # keyed by letter, or by factor where a point or a tangent is meant
+Blocks = dict[str, V]
+
+
+@dataclass(frozen=True)
+class Variable:
+    """A letter over which a claim is quantified."""
+
+    name: str
+    shape: Shape
+    kind: str
+
+
+class Calculus(ABC, Generic[V]):
+    """Arithmetic of one level."""
+
+    @abstractmethod
+    def variable(self, variable: Variable) -> V:
+        """A generic or random value; the same for the same name."""
+
+    @abstractmethod
+    def identity(self, size: Dimension) -> V:
+        """Identity matrix."""
+
+    @abstractmethod
+    def apply(self, formula: Formula, values: Mapping[str, V]) -> V:
+        """Value of a formula at the given values of its arguments."""
+
+    @abstractmethod
+    def derivative(self, function: Callable[[Values[V]], Values[V]], at: Values[V], direction: Values[V]) -> Values[V]:
+        """d/dt at t = 0 of function(at + t direction), for a function that depends on ``at`` through its argument only."""
+
+    @abstractmethod
+    def add(self, left: V, right: V) -> V:
+        """Sum."""
+
+    @abstractmethod
+    def scale(self, value: V, factor: Fraction) -> V:
+        """Rational multiple."""
+
+    @abstractmethod
+    def product(self, left: V, right: V) -> V:
+        """Matrix product."""
+
+    @abstractmethod
+    def pair(self, left: V, right: V) -> V:
+        """The scalar tr(left' right)."""
+
+
+def variables_of(geometry: Geometry, role: str) -> dict[str, Variable]:
+    """The letters of one role, keyed by factor, or by element letter for group elements and the Lie algebra.
+
+    Roles: p (point), xi, eta, zeta (tangents), d (Euclidean gradient), A, B (group elements), X (Lie algebra).
+    """
+    names = geometry.names
+    per_factor: dict[str, Callable[[str], str]] = {
+        "p": str,
+        "xi": names.tangent,
+        "eta": names.second_tangent,
+        "zeta": lambda factor: f"zeta_{factor}",
+        "d": names.euclidean,
+    }
+    if role in per_factor:
+        return {f: Variable(per_factor[role](f), shape, "general") for f, shape in geometry.factors.items()}
+    if role == "X":
+        return {x: Variable(x, geometry.alphabet.shape(x), geometry.kind(x)) for x in names.algebra}
+    suffix = {"A": "", "B": "_2"}[role]
+    return {e: Variable(e + suffix, geometry.alphabet.shape(e), geometry.kind(e)) for e in names.elements}
+
+
+class Reading(Generic[V]):
+    """A geometry's formulas as functions of points, tangents and group elements, in the arithmetic of one level."""
+
+    def __init__(self, calculus: Calculus[V], geometry: Geometry) -> None:
+        self.calculus = calculus
+        self.geometry = geometry
+
+    def bind(self, roles: Iterable[str]) -> list[Blocks[V]]:
+        """Values of the letters of each role."""
+        return [
+            {key: self.calculus.variable(variable) for key, variable in variables_of(self.geometry, role).items()}
+            for role in roles
+        ]
+
+    # formulas
+
+    def _letters(self, p: Blocks[V] | None = None, **roles: Blocks[V]) -> Values[V]:
+        names = self.geometry.names
+        rename: dict[str, Callable[[str], str]] = {
+            "xi": names.tangent,
+            "eta": names.second_tangent,
+            "d": names.euclidean,
+            "A": str,
+            "X": str,
+        }
+        out = dict(p or {})
+        for role, blocks in roles.items():
+            out.update({rename[role](key): value for key, value in blocks.items()})
+        return out
+
+    def _apply_all(self, formulas: Mapping[str, MatrixFormula], values: Values[V]) -> Blocks[V]:
+        return {key: self.calculus.apply(formula, values) for key, formula in formulas.items()}
+
+    def act(self, element: Blocks[V], p: Blocks[V]) -> Blocks[V]:
+        """The point moved by a group element."""
+        return self._apply_all(self.geometry.action, self._letters(p, A=element))
+
+    def preserved(self, p: Blocks[V]) -> Blocks[V]:
+        """What the action is claimed to leave unchanged."""
+        return {str(i): self.calculus.apply(f, self._letters(p)) for i, f in enumerate(self.geometry.preserved)}
+
+    def inner(self, p: Blocks[V], xi: Blocks[V], eta: Blocks[V]) -> V:
+        """The metric."""
+        return self.calculus.apply(self.geometry.inner, self._letters(p, xi=xi, eta=eta))
+
+    def vertical(self, p: Blocks[V], x: Blocks[V]) -> Blocks[V]:
+        """The derived vertical vector."""
+        return self._apply_all(self.geometry.vertical, self._letters(p, X=x))
+
+    def momentum(self, p: Blocks[V], xi: Blocks[V]) -> Blocks[V]:
+        """The derived momentum."""
+        return self._apply_all(self.geometry.momentum, self._letters(p, xi=xi))
+
+    def gradient(self, p: Blocks[V], d: Blocks[V]) -> Blocks[V]:
+        """The derived Riemannian gradient."""
+        return self._apply_all(self.geometry.gradient, self._letters(p, d=d))
+
+    def order(self, k: int, p: Blocks[V], xi: Blocks[V]) -> Blocks[V]:
+        """The derived k-th time derivative of the geodesic; k = 1 is the velocity."""
+        return xi if k == 1 else self._apply_all(self.geometry.derivatives[k], self._letters(p, xi=xi))
+
+    def acceleration(self, p: Blocks[V], xi: Blocks[V]) -> Blocks[V]:
+        """The derived acceleration."""
+        return self._apply_all(self.geometry.acceleration, self._letters(p, xi=xi))
+
+    # calculus on blocks
+
+    def identity(self) -> Blocks[V]:
+        """The identity of the group."""
+        names, alphabet = self.geometry.names, self.geometry.alphabet
+        return {element: self.calculus.identity(alphabet.shape(element)[0]) for element in names.elements}
+
+    def add(self, left: Blocks[V], right: Blocks[V], factor: int | Fraction = 1) -> Blocks[V]:
+        """left + factor right."""
+        c = self.calculus
+        return {key: c.add(left[key], c.scale(right[key], Fraction(factor))) for key in left}
+
+    def product(self, left: Blocks[V], right: Blocks[V]) -> Blocks[V]:
+        """Product in the group."""
+        return {key: self.calculus.product(left[key], right[key]) for key in left}
+
+    def pair(self, left: Blocks[V], right: Blocks[V]) -> V:
+        """Sum over blocks of tr(left' right); the keys of the two must come in the same order."""
+        pairs = [self.calculus.pair(x, y) for x, y in zip(left.values(), right.values(), strict=True)]
+        total = pairs[0]
+        for value in pairs[1:]:
+            total = self.calculus.add(total, value)
+        return total
+
+    def along(self, function: Callable[[Blocks[V]], Blocks[V]], at: Blocks[V], direction: Blocks[V]) -> Blocks[V]:
+        """Directional derivative of a block-valued function."""
+        return self.calculus.derivative(function, at, direction)
+
+    def along_scalar(self, function: Callable[[Blocks[V]], V], at: Blocks[V], direction: Blocks[V]) -> V:
+        """Directional derivative of a scalar function."""
+        return self.calculus.derivative(lambda values: {"": function(values)}, at, direction)[""]
+
+    def along_flow(
+        self, function: Callable[[Blocks[V], Blocks[V]], Blocks[V]], p: Blocks[V], xi: Blocks[V]
+    ) -> Blocks[V]:
+        """d/dt of function(point, velocity) along the derived geodesic, where the velocity moves with the acceleration."""
+        names = self.geometry.names
+        split: Callable[[Values[V]], tuple[Blocks[V], Blocks[V]]] = lambda values: (  # noqa: E731
+            {f: values[f] for f in names.factors},
+            {f: values[names.tangent(f)] for f in names.factors},
+        )
+        state = self._letters(p, xi=xi)
+        velocity = self._letters(xi, xi=self.acceleration(p, xi))
+        return self.calculus.derivative(lambda values: function(*split(values)), state, velocity)
+
+
+Side = tuple[Any, Any]  # (left, right) of one equation of a claim

@@ -1,0 +1,193 @@
+"""Claims, how each was confirmed, and the witness where one is false.
+
+Words are used strictly. "Proven for all sizes" is level (a), a normal form that is zero; "proven for sizes ..." is level
+(c), a polynomial identity in the entries. Everything else is "tested", whatever its odds.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from quotientgeo.errors import CertificateError
+
+
+class Level(StrEnum):
+    """The routes by which a claim can be confirmed, strongest first."""
+
+    NORMAL_FORM = "a"
+    MODULAR = "b"
+    COMPONENT = "c"
+    RATIONAL = "d"
+    AUTODIFF = "e"
+    SYMPY = "f"
+
+
+METHOD = {
+    Level.NORMAL_FORM: "normal form in the non-commutative algebra",
+    Level.MODULAR: "evaluation modulo 2^61 - 1 at random points",
+    Level.COMPONENT: "polynomial identity in the matrix entries",
+    Level.RATIONAL: "exact rational numbers with dual numbers at random points",
+    Level.AUTODIFF: "reverse-mode automatic differentiation of the declaration in float64",
+    Level.SYMPY: "SymPy's own derivative of a trace",
+}
+
+
+class Outcome(StrEnum):
+    """What one level says of one claim."""
+
+    PROVEN = "proven"
+    TESTED = "tested"
+    FALSE = "false"
+    UNDECIDED = "undecided"  # a normal form that is not zero proves nothing
+    NOT_APPLICABLE = "not applicable"
+
+
+@dataclass(frozen=True)
+class LevelResult:
+    """Outcome of one level for one claim.
+
+    ``scope`` says for which sizes; ``residual`` is what was found (a bound for floating point, so that the record does not
+    depend on the machine); ``measured`` is the number behind it and is left out of the record.
+    """
+
+    level: Level
+    outcome: Outcome
+    scope: str = ""
+    residual: str = ""
+    measured: float | None = None
+
+    def to_dict(self) -> dict[str, str]:
+        """The record, without what depends on the machine."""
+        out = {"level": self.level.value, "method": METHOD[self.level], "outcome": self.outcome.value}
+        return out | {key: text for key, text in (("scope", self.scope), ("residual", self.residual)) if text}
+
+    def __str__(self) -> str:
+        details = ", ".join(text for text in (self.scope, self.residual) if text)
+        return f"({self.level.value}) {self.outcome.value}" + (f": {details}" if details else "")
+
+
+@dataclass(frozen=True)
+class Witness:
+    """A point at which the two sides of a false claim differ; every value is exact, so anyone can evaluate it."""
+
+    sizes: dict[str, int]
+    values: dict[str, Any]  # letter -> nested list of exact numbers as text
+    left: Any
+    right: Any
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data."""
+        return {"sizes": self.sizes, "values": self.values, "left": self.left, "right": self.right}
+
+    def __str__(self) -> str:
+        sizes = ", ".join(f"{name} = {size}" for name, size in self.sizes.items())
+        values = "; ".join(f"{name} = {_matrix_text(value)}" for name, value in self.values.items())
+        return f"at {sizes}: {values}: left side {_matrix_text(self.left)}, right side {_matrix_text(self.right)}"
+
+
+def _matrix_text(value: Any) -> str:
+    if isinstance(value, list):
+        return "[" + ", ".join(map(_matrix_text, value)) + "]"
+    return str(value)
+
+
+@dataclass(frozen=True)
+class Claim:
+    """One statement about a geometry, the formula it is about, and what every level says of it."""
+
+    name: str
+    statement: str
+    formula: str
+    levels: tuple[LevelResult, ...]
+    witness: Witness | None = None
+
+    @property
+    def holds(self) -> bool:
+        """No level refutes it, and at least one confirms it."""
+        outcomes = {result.outcome for result in self.levels}
+        return Outcome.FALSE not in outcomes and bool(outcomes & {Outcome.PROVEN, Outcome.TESTED})
+
+    @property
+    def confirmed_by(self) -> tuple[Level, ...]:
+        """Levels that prove or test it."""
+        return tuple(r.level for r in self.levels if r.outcome in (Outcome.PROVEN, Outcome.TESTED))
+
+    @property
+    def status(self) -> str:
+        """``proven for all sizes``, ``proven for sizes ...``, ``tested``, ``false`` or ``undecided``."""
+        if any(result.outcome is Outcome.FALSE for result in self.levels):
+            return "false"
+        proofs = [result for result in self.levels if result.outcome is Outcome.PROVEN]
+        if proofs:
+            return f"proven for {proofs[0].scope}"
+        return "tested" if self.confirmed_by else "undecided"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data."""
+        return {
+            "name": self.name,
+            "statement": self.statement,
+            "formula": self.formula,
+            "status": self.status,
+            "levels": [result.to_dict() for result in self.levels],
+            "witness": self.witness.to_dict() if self.witness else None,
+        }
+
+    def __str__(self) -> str:
+        lines = [f"{self.name}: {self.status}", f"    {self.statement}"]
+        lines += [f"    {self.formula}"] if self.formula else []
+        lines += [f"    {result}" for result in self.levels]
+        lines += [f"    witness {self.witness}"] if self.witness else []
+        return "\n".join(lines)
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """All claims about one geometry."""
+
+    subject: str = ""
+    assumptions: tuple[str, ...] = ()
+    claims: tuple[Claim, ...] = ()
+
+    def __iter__(self) -> Iterator[Claim]:
+        return iter(self.claims)
+
+    def __getitem__(self, name: str) -> Claim:
+        for claim in self.claims:
+            if claim.name == name:
+                return claim
+        raise KeyError(f"no claim {name!r}; claims: {', '.join(claim.name for claim in self.claims)}")
+
+    @property
+    def holds(self) -> bool:
+        """There are claims, and each holds."""
+        return bool(self.claims) and all(claim.holds for claim in self.claims)
+
+    def require(self) -> None:
+        """Raise CertificateError, with the witness, unless every claim holds."""
+        if not self.claims:
+            raise CertificateError(
+                f"{self.subject or 'this geometry'} carries no certificate: derive or certify it first"
+            )
+        broken = [claim for claim in self.claims if not claim.holds]
+        if broken:
+            details = "\n".join(map(str, broken))
+            raise CertificateError(f"{self.subject}: {len(broken)} claim(s) do not hold\n{details}")
+
+    def to_json(self) -> str:
+        """The record as JSON: the same bytes for the same declaration, on any machine and under any hash seed."""
+        record = {
+            "subject": self.subject,
+            "holds": self.holds,
+            "assumptions": list(self.assumptions),
+            "claims": [claim.to_dict() for claim in self.claims],
+        }
+        return json.dumps(record, indent=1, ensure_ascii=True) + "\n"
+
+    def __str__(self) -> str:
+        head = f"{self.subject}: {'holds' if self.holds else 'DOES NOT HOLD'}"
+        return "\n".join([head, *(f"assuming {text}" for text in self.assumptions), *map(str, self.claims)])

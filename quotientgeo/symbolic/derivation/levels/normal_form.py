@@ -1,0 +1,75 @@
+"""Level (a): both sides of a claim in the non-commutative algebra; a difference that reduces to zero is a proof."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from fractions import Fraction
+from typing import TypeAlias
+
+from quotientgeo.symbolic.algebra import Alphabet, Dimension, Polynomial, TracePolynomial
+from quotientgeo.symbolic.derivation.calculus import Calculus, Reading, Values, Variable
+from quotientgeo.symbolic.derivation.certificate import Level, LevelResult, Outcome
+from quotientgeo.symbolic.derivation.formula import Formula
+from quotientgeo.symbolic.derivation.geometry import Geometry
+from quotientgeo.symbolic.derivation.statements import Statement
+
+Value: TypeAlias = Polynomial | TracePolynomial
+_SHOWN = 300  # characters of a residual worth reading
+
+
+class SymbolicCalculus(Calculus[Value]):
+    """Values are polynomials, scalars are trace polynomials; everything holds for all sizes."""
+
+    def __init__(self, alphabet: Alphabet) -> None:
+        self.alphabet = alphabet
+
+    def variable(self, variable: Variable) -> Polynomial:
+        return self.alphabet.declare(variable.name, variable.shape, variable.kind)
+
+    def identity(self, size: Dimension) -> Polynomial:
+        return self.alphabet.identity(size)
+
+    def apply(self, formula: Formula, values: Mapping[str, Value]) -> Value:
+        return formula.polynomial.substitute({name: _matrix(values[name]) for name in formula.arguments})
+
+    def derivative(
+        self, function: Callable[[Values[Value]], Values[Value]], at: Values[Value], direction: Values[Value]
+    ) -> Values[Value]:
+        """Differentiate at new letters and then put the point in their place, so nothing else is differentiated."""
+        letters, kinds = {}, self.alphabet
+        for name, value in at.items():
+            kind = kinds.kind(name) if name in kinds else "general"
+            letters[name] = kinds.declare_fresh(f"at_{name}", _matrix(value).shape, kind)
+        result = function(dict(letters))
+        moving = {str(letters[name]): _matrix(value) for name, value in direction.items()}
+        back = {str(letters[name]): _matrix(value) for name, value in at.items()}
+        return {key: value.differential(moving).substitute(back) for key, value in result.items()}
+
+    def add(self, left: Value, right: Value) -> Value:
+        return left + right  # type: ignore[operator]
+
+    def scale(self, value: Value, factor: Fraction) -> Value:
+        return value * factor
+
+    def product(self, left: Value, right: Value) -> Value:
+        return _matrix(left) * _matrix(right)
+
+    def pair(self, left: Value, right: Value) -> TracePolynomial:
+        return (_matrix(left).T * _matrix(right)).trace()
+
+
+def _matrix(value: Value) -> Polynomial:
+    assert isinstance(value, Polynomial)
+    return value
+
+
+def check_normal_form(geometry: Geometry, statement: Statement) -> LevelResult:
+    """Proven for all sizes, or undecided: a difference that does not reduce to zero is no disproof."""
+    reading = Reading(SymbolicCalculus(geometry.alphabet), geometry)
+    for left, right in statement.sides(reading, *reading.bind(statement.roles)):
+        difference = left - right
+        if not difference.is_zero:
+            text = str(difference)
+            text = text if len(text) <= _SHOWN else f"{text[:_SHOWN]} ... ({len(difference)} terms)"
+            return LevelResult(Level.NORMAL_FORM, Outcome.UNDECIDED, residual=f"normal form of the difference: {text}")
+    return LevelResult(Level.NORMAL_FORM, Outcome.PROVEN, scope="all sizes", residual="normal form 0")

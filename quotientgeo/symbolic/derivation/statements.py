@@ -1,0 +1,240 @@
+"""Every claim of a certificate, stated once.
+
+A statement lists equations (left, right) between values; each level evaluates both sides in its own arithmetic. The
+inner product, the action and the preserved quantity are the declared ones; vertical, momentum, gradient, acceleration and
+time derivatives are the derived ones under test.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from quotientgeo.symbolic.derivation.calculus import Blocks, Reading, Side
+from quotientgeo.symbolic.derivation.formula import MatrixFormula
+from quotientgeo.symbolic.derivation.geometry import Geometry
+
+Sides = Callable[..., list[Side]]
+
+
+@dataclass(frozen=True)
+class Statement:
+    """A claim: its name, its text, the letters it is quantified over, its formula as text, and its equations."""
+
+    name: str
+    text: str
+    roles: tuple[str, ...]
+    formula: Callable[[Geometry], str]
+    sides: Sides
+
+
+def _match(left: Blocks[Any], right: Blocks[Any]) -> list[Side]:
+    return list(zip(left.values(), right.values(), strict=True))
+
+
+def _lines(formulas: Mapping[str, MatrixFormula]) -> str:
+    return "; ".join(map(str, formulas.values()))
+
+
+# the action
+
+
+def _action_identity(r: Reading[Any], p: Blocks[Any]) -> list[Side]:
+    return _match(r.act(r.identity(), p), p)
+
+
+def _action_composition(r: Reading[Any], p: Blocks[Any], a: Blocks[Any], b: Blocks[Any]) -> list[Side]:
+    product = r.product(a, b) if r.geometry.side == "left" else r.product(b, a)
+    return _match(r.act(a, r.act(b, p)), r.act(product, p))
+
+
+def _preserved(r: Reading[Any], p: Blocks[Any], a: Blocks[Any]) -> list[Side]:
+    return _match(r.preserved(r.act(a, p)), r.preserved(p))
+
+
+def _vertical_from_action(r: Reading[Any], p: Blocks[Any], x: Blocks[Any]) -> list[Side]:
+    directions = dict(zip(r.identity(), x.values(), strict=True))
+    return _match(r.vertical(p, x), r.along(lambda element: r.act(element, p), r.identity(), directions))
+
+
+def _vertical_in_kernel(r: Reading[Any], p: Blocks[Any], x: Blocks[Any]) -> list[Side]:
+    change = r.along(r.preserved, p, r.vertical(p, x))
+    return [(value, r.calculus.scale(value, Fraction(0))) for value in change.values()]
+
+
+# the metric
+
+
+def _metric_symmetric(r: Reading[Any], p: Blocks[Any], xi: Blocks[Any], eta: Blocks[Any]) -> list[Side]:
+    return [(r.inner(p, xi, eta), r.inner(p, eta, xi))]
+
+
+def _metric_bilinear(
+    r: Reading[Any], p: Blocks[Any], xi: Blocks[Any], eta: Blocks[Any], zeta: Blocks[Any]
+) -> list[Side]:
+    c = r.calculus
+    one_by_one = c.add(r.inner(p, xi, eta), c.scale(r.inner(p, zeta, eta), Fraction(2)))
+    return [(r.inner(p, r.add(xi, zeta, 2), eta), one_by_one)]
+
+
+def _invariance(r: Reading[Any], p: Blocks[Any], xi: Blocks[Any], eta: Blocks[Any], a: Blocks[Any]) -> list[Side]:
+    def push(tangent: Blocks[Any]) -> Blocks[Any]:
+        return r.along(lambda q: r.act(a, q), p, tangent)
+
+    return [(r.inner(r.act(a, p), push(xi), push(eta)), r.inner(p, xi, eta))]
+
+
+def _horizontal_condition(r: Reading[Any], p: Blocks[Any], xi: Blocks[Any], x: Blocks[Any]) -> list[Side]:
+    return [(r.inner(p, xi, r.vertical(p, x)), r.pair(r.momentum(p, xi), x))]
+
+
+def _gradient(r: Reading[Any], p: Blocks[Any], d: Blocks[Any], eta: Blocks[Any]) -> list[Side]:
+    return [(r.inner(p, r.gradient(p, d), eta), r.pair(d, eta))]
+
+
+# geodesics
+
+
+def _euler_lagrange(r: Reading[Any], p: Blocks[Any], xi: Blocks[Any], eta: Blocks[Any]) -> list[Side]:
+    c = r.calculus
+    by_point = r.along_scalar(lambda q: r.inner(q, xi, eta), p, xi)
+    force = r.along_scalar(lambda q: r.inner(q, xi, xi), p, eta)
+    return [(c.add(r.inner(p, r.acceleration(p, xi), eta), by_point), c.scale(force, Fraction(1, 2)))]
+
+
+def _energy_conserved(r: Reading[Any], p: Blocks[Any], xi: Blocks[Any]) -> list[Side]:
+    change = r.along_flow(lambda q, velocity: {"": r.inner(q, velocity, velocity)}, p, xi)[""]
+    return [(change, r.calculus.scale(change, Fraction(0)))]
+
+
+def _momentum_conserved(r: Reading[Any], p: Blocks[Any], xi: Blocks[Any]) -> list[Side]:
+    change = r.along_flow(r.momentum, p, xi)
+    return [(value, r.calculus.scale(value, Fraction(0))) for value in change.values()]
+
+
+def _acceleration_equivariant(r: Reading[Any], p: Blocks[Any], xi: Blocks[Any], a: Blocks[Any]) -> list[Side]:
+    def push(q: Blocks[Any], velocity: Blocks[Any]) -> Blocks[Any]:
+        return r.along(lambda point: r.act(a, point), q, velocity)
+
+    return _match(r.acceleration(r.act(a, p), push(p, xi)), r.along_flow(push, p, xi))
+
+
+def _taylor(k: int) -> Sides:
+    def sides(r: Reading[Any], p: Blocks[Any], xi: Blocks[Any]) -> list[Side]:
+        return _match(r.order(k, p, xi), r.along_flow(lambda q, velocity: r.order(k - 1, q, velocity), p, xi))
+
+    return sides
+
+
+def _preserved_text(geometry: Geometry) -> str:
+    return "; ".join(map(str, geometry.preserved))
+
+
+def _acceleration_text(geometry: Geometry) -> str:
+    return _lines(geometry.acceleration)
+
+
+def _statement(name: str, text: str, roles: str, formula: Callable[[Geometry], str], sides: Sides) -> Statement:
+    return Statement(name, text, tuple(roles.split()), formula, sides)
+
+
+_ACTION = [
+    _statement("action_identity", "the identity moves nothing", "p", lambda g: _lines(g.action), _action_identity),
+    _statement(
+        "action_composition",
+        "acting with B and then with A is acting with the product",
+        "p A B",
+        lambda g: _lines(g.action),
+        _action_composition,
+    ),
+    _statement(
+        "vertical_from_action",
+        "the vertical vector is the differential of the action at the identity",
+        "p X",
+        lambda g: _lines(g.vertical),
+        _vertical_from_action,
+    ),
+]
+_PRESERVED = [
+    _statement("preserved", "the action leaves this unchanged", "p A", _preserved_text, _preserved),
+    _statement(
+        "vertical_in_kernel",
+        "vertical vectors do not change what the action preserves",
+        "p X",
+        lambda g: _lines(g.vertical),
+        _vertical_in_kernel,
+    ),
+]
+_METRIC = [
+    _statement("metric_symmetric", "<xi, eta> = <eta, xi>", "p xi eta", lambda g: str(g.inner), _metric_symmetric),
+    _statement(
+        "metric_bilinear",
+        "<xi + 2 zeta, eta> = <xi, eta> + 2 <zeta, eta>",
+        "p xi eta zeta",
+        lambda g: str(g.inner),
+        _metric_bilinear,
+    ),
+    _statement(
+        "invariance",
+        "pushing point and tangents forward with a group element leaves the inner product unchanged",
+        "p xi eta A",
+        lambda g: str(g.inner),
+        _invariance,
+    ),
+    _statement(
+        "horizontal_condition",
+        "<xi, V_X> = tr(J' X) for every X, so xi is horizontal exactly when the momentum J is zero",
+        "p xi X",
+        lambda g: _lines(g.momentum),
+        _horizontal_condition,
+    ),
+    _statement(
+        "gradient",
+        "<grad, eta> = sum over factors F of tr(dF' eta_F) for every eta",
+        "p d eta",
+        lambda g: _lines(g.gradient),
+        _gradient,
+    ),
+]
+_GEODESIC = [
+    _statement(
+        "acceleration",
+        "Euler-Lagrange for L = 1/2 <xi, xi>: d/dt <xi, eta> = 1/2 (d/dp)<xi, xi>[eta] for every fixed eta",
+        "p xi eta",
+        _acceleration_text,
+        _euler_lagrange,
+    ),
+    _statement("energy_conserved", "d/dt <xi, xi> = 0 along geodesics", "p xi", _acceleration_text, _energy_conserved),
+    _statement(
+        "momentum_conserved",
+        "d/dt J = 0 along geodesics, so a horizontal start stays horizontal",
+        "p xi",
+        lambda g: _lines(g.momentum),
+        _momentum_conserved,
+    ),
+    _statement(
+        "acceleration_equivariant",
+        "a group element moves geodesics to geodesics",
+        "p xi A",
+        _acceleration_text,
+        _acceleration_equivariant,
+    ),
+]
+
+
+def statements(geometry: Geometry) -> list[Statement]:
+    """All statements about a geometry, in the order of the certificate."""
+    taylor = [
+        _statement(
+            f"taylor_{k}",
+            f"time derivative {k} of the geodesic is the differential of derivative {k - 1} along the flow",
+            "p xi",
+            lambda g, k=k: _lines(g.derivatives[k]),  # type: ignore[misc]
+            _taylor(k),
+        )
+        for k in sorted(geometry.derivatives)
+    ]
+    preserved = _PRESERVED if geometry.preserved else []
+    return [*_ACTION, *preserved, *_METRIC, *_GEODESIC, *taylor]

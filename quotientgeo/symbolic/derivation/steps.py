@@ -1,0 +1,75 @@
+"""The steps of a derivation, each a pure function of polynomials in one alphabet."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from fractions import Fraction
+
+from quotientgeo.errors import NotDerivableError
+from quotientgeo.symbolic.algebra import Alphabet, Polynomial, TracePolynomial, solve_linear
+from quotientgeo.symbolic.declaration import Names
+
+Blocks = dict[str, Polynomial]
+
+
+def vertical_space(alphabet: Alphabet, names: Names, action: Mapping[str, Polynomial]) -> Blocks:
+    """V_F = d/dt at t = 0 of the action of exp(t X) on F: the differential of the action at the identity along X."""
+    algebra = {e: alphabet[x] for e, x in zip(names.elements, names.algebra, strict=True)}
+    identity = {e: alphabet.identity(alphabet.shape(e)[0]) for e in names.elements}
+    return {factor: moved.differential(algebra).substitute(identity) for factor, moved in action.items()}
+
+
+def momentum(alphabet: Alphabet, names: Names, inner: TracePolynomial, vertical: Blocks) -> Blocks:
+    """J_X with <xi, V_X> = tr(J_X' X) for every X: xi is horizontal exactly when every J_X is zero."""
+    values = {names.second_tangent(factor): v for factor, v in vertical.items()}
+    pairing = inner.substitute(values)
+    return {x: pairing.gradient(x) for x in names.algebra}
+
+
+def gradient(alphabet: Alphabet, names: Names, inner: TracePolynomial) -> Blocks:
+    """The Riemannian gradient grad with <grad, b> = sum_F tr(dF' b_F) for every b, dF being the Euclidean gradient."""
+    equations = {f: inner.gradient(names.second_tangent(f)) - alphabet[names.euclidean(f)] for f in names.factors}
+    solutions = _solve_blocks({names.tangent(f): equation for f, equation in equations.items()})
+    return dict(zip(names.factors, solutions.values(), strict=True))
+
+
+def acceleration(alphabet: Alphabet, names: Names, inner: TracePolynomial) -> Blocks:
+    """-Gamma(xi, xi): the second derivative solving d/dt dL/dxi_F = dL/dF for L = 1/2 <xi, xi> (Euler-Lagrange)."""
+    unknown = {f: alphabet.declare_fresh(f"acc_{f}", alphabet.shape(f)) for f in names.factors}
+    kinetic = inner.substitute({names.second_tangent(f): alphabet[names.tangent(f)] for f in names.factors})
+    lagrangian = kinetic * Fraction(1, 2)
+    flow = flow_directions(alphabet, names, unknown)
+    equations = {}
+    for factor in names.factors:
+        force = lagrangian.gradient(factor)
+        equations[str(unknown[factor])] = lagrangian.gradient(names.tangent(factor)).differential(flow) - force
+    return dict(zip(names.factors, _solve_blocks(equations).values(), strict=True))
+
+
+def flow_directions(alphabet: Alphabet, names: Names, acc: Mapping[str, Polynomial]) -> Blocks:
+    """Velocities of all letters along a geodesic: F moves with xi_F, xi_F with the acceleration."""
+    directions = {factor: alphabet[names.tangent(factor)] for factor in names.factors}
+    return directions | {names.tangent(factor): acc[factor] for factor in names.factors}
+
+
+def time_derivatives(alphabet: Alphabet, names: Names, acc: Blocks, order: int) -> dict[int, Blocks]:
+    """{k: {F: k-th time derivative of the geodesic}} for k = 2..order, in the letters F and xi_F."""
+    flow = flow_directions(alphabet, names, acc)
+    out = {2: acc}
+    for k in range(3, order + 1):
+        out[k] = {factor: value.differential(flow) for factor, value in out[k - 1].items()}
+    return out
+
+
+def _solve_blocks(equations: Mapping[str, Polynomial]) -> Blocks:
+    """Solve each equation for its own unknown; a block metric whose equations share unknowns is refused by name."""
+    out: Blocks = {}
+    for unknown, equation in equations.items():
+        others = sorted(set(equation.symbols()) & set(equations) - {unknown})
+        if others:
+            raise NotDerivableError(
+                f"the metric couples factors: the equation for {unknown} contains {', '.join(others)}, and coupled blocks "
+                f"have no one-sided solution here: {equation} = 0"
+            )
+        out[unknown] = solve_linear(equation, unknown)
+    return out
