@@ -19,6 +19,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
+import quotientgeo as qg
 from quotientgeo.model.checkpoint import load_weights
 
 BATCH_SIZE = 16  # the m of m-sharpness: the value is a mean over batches of a maximum, so it depends on m
@@ -45,21 +46,18 @@ _vocabulary: dict[str, int] = {}  # token -> id, of the checkpoint that load() s
 
 def load(checkpoint: str) -> nn.Module:
     """The masked-language model in the folder ``checkpoint``, complete and in evaluation mode."""
-    from transformers import AlbertConfig, AlbertForMaskedLM, BertConfig, BertForMaskedLM
+    from transformers import BertConfig, BertForMaskedLM
 
     folder = Path(checkpoint)
     config = folder / "config.json"
     model: nn.Module
     if json.loads(config.read_text()).get("model_type") == "albert":
-        model = AlbertForMaskedLM(AlbertConfig.from_json_file(config))
-        load_weights(model, folder, ignore_unexpected=UNUSED_ALBERT)
-    else:  # rxnfp's config.json names no model type
+        model = qg.load_checkpoint(folder, ignore_unexpected=UNUSED_ALBERT)
+    else:  # rxnfp's config.json does not say what kind of model it is for
         model = BertForMaskedLM(BertConfig.from_json_file(config))
         load_weights(model, folder, ignore_unexpected=UNUSED_BERT)
     _vocabulary.clear()
-    _vocabulary.update(
-        (token, index) for index, token in enumerate((folder / "vocab.txt").read_text().split("\n")) if token
-    )
+    _vocabulary.update(read_vocabulary(folder / "vocab.txt"))
     return model.eval()
 
 
@@ -82,6 +80,11 @@ def loss(model: nn.Module, batch: dict[str, Tensor]) -> tuple[Tensor, Tensor]:
     labels = batch["labels"]
     total = cross_entropy(logits.flatten(0, 1), labels.flatten(), ignore_index=NOT_ASKED, reduction="sum")
     return total, (labels != NOT_ASKED).sum()
+
+
+def read_vocabulary(path: Path) -> dict[str, int]:
+    """Ids of the tokens, which the file lists one a line in their order."""
+    return {token: index for index, token in enumerate(path.read_text().splitlines())}
 
 
 def read_reactions(path: Path) -> list[str]:

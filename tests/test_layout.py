@@ -185,6 +185,10 @@ def test_a_well_placed_heavy_import_passes(path: str, text: str) -> None:
         ("quotientgeo/cli/x.py", "from quotientgeo.measures.evaluate import sharpness"),
         ("quotientgeo/catalogue/a/generated.py", "from quotientgeo.errors import ShapeError"),
         ("quotientgeo/measures/x.py", "from quotientgeo.geometry.pair import _secret"),
+        (
+            "quotientgeo/model/x.py",
+            "import importlib\nimportlib.import_module(f'quotientgeo.catalogue.{name}.generated')",
+        ),
         ("quotientgeo/brand_new/x.py", ""),
     ],
 )

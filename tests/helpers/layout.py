@@ -58,7 +58,7 @@ class Import:
 
 
 def imports(path: str, text: str) -> Iterator[Import]:
-    """All imports of a file, including relative ones and import_module("...") with a literal name."""
+    """All imports of a file, including relative ones and import_module("...")."""
     yield from _walk(ast.parse(text), path, in_function=False, for_types_only=False)
 
 
@@ -69,8 +69,8 @@ def _walk(node: ast.AST, path: str, in_function: bool, for_types_only: bool) -> 
     elif isinstance(node, ast.ImportFrom):
         names = tuple(alias.name for alias in node.names)
         yield Import(_absolute(node, path), names, node.lineno, in_function, for_types_only)
-    elif isinstance(node, ast.Call) and _imports_a_literal(node):
-        yield Import(ast.literal_eval(node.args[0]), (), node.lineno, in_function, for_types_only)
+    elif isinstance(node, ast.Call) and (named := _imported_by_call(node)):
+        yield Import(named, (), node.lineno, in_function, for_types_only)
     inside = in_function or isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda))
     typed = isinstance(node, ast.If) and ast.unparse(node.test).split(".")[-1] == "TYPE_CHECKING"
     for field, value in ast.iter_fields(node):
@@ -79,9 +79,13 @@ def _walk(node: ast.AST, path: str, in_function: bool, for_types_only: bool) -> 
                 yield from _walk(child, path, inside, for_types_only or (typed and field == "body"))
 
 
-def _imports_a_literal(call: ast.Call) -> bool:
-    name = ast.unparse(call.func).split(".")[-1]
-    return name in ("import_module", "__import__") and bool(call.args) and isinstance(call.args[0], ast.Constant)
+def _imported_by_call(call: ast.Call) -> str:
+    """The name in import_module("name"), or in import_module(f"a.{b}.c") with "_" for what is not literal; else nothing."""
+    if ast.unparse(call.func).split(".")[-1] not in ("import_module", "__import__") or not call.args:
+        return ""
+    argument = call.args[0]
+    pieces = argument.values if isinstance(argument, ast.JoinedStr) else [argument]
+    return "".join(str(p.value) if isinstance(p, ast.Constant) else "_" for p in pieces)
 
 
 def _absolute(node: ast.ImportFrom, path: str) -> str:

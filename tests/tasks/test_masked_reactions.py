@@ -116,7 +116,7 @@ def tiny(kind: str, folder: Path, task: FileTask) -> dict[str, Tensor]:
     }
     torch.manual_seed(0)
     if kind == "albert":
-        config = AlbertConfig(embedding_size=4, **shape)
+        config = AlbertConfig(embedding_size=4, architectures=["AlbertForMaskedLM"], **shape)
         tensors = dict(AlbertForMaskedLM(config).state_dict())
         unused = {"albert.pooler.weight": (8, 8), "albert.pooler.bias": (8,)}
     else:
