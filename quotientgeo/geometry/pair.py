@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Literal, Protocol, cast
 
 import torch
@@ -49,14 +50,17 @@ _INTEGRATED = frozenset({"mixed"})  # metrics whose exact geodesic is a Runge-Ku
 class PairGeometry:
     """Horizontal geodesics of a batch of pairs from fixed points, in orthonormal coordinates z (see ``Horizontal``).
 
-    frames: canonical frames of the points. metric: "invariant" or "mixed". geodesic: "exact", or the order 1-4 of its Taylor
-    polynomial. steps: Runge-Kutta steps of the exact mixed geodesic (``flow.DEFAULT_STEPS`` if not given); None otherwise.
+    frames: canonical frames of the points, float64. metric: "invariant" or "mixed". geodesic: "exact", or the order 1-4 of its
+    Taylor polynomial. steps: Runge-Kutta steps of the exact mixed geodesic (``flow.DEFAULT_STEPS`` if not given); None otherwise.
+    dtype: of ``base`` and ``zero``, and the one in which ``exp`` is fast; whatever it is, diagnostics, norms and tangents at the
+    original point are computed in float64 from float64 frames.
     """
 
     frames: Frames
     metric: MetricName = "invariant"
     geodesic: GeodesicName = "exact"
     steps: int | None = None
+    dtype: torch.dtype = torch.float64
 
     def __post_init__(self) -> None:
         if self.metric not in METRICS:
@@ -104,34 +108,62 @@ class PairGeometry:
         return METRICS[self.metric]
 
     def to(self, dtype: torch.dtype | None = None, device: torch.device | str | None = None) -> PairGeometry:
-        """The same geometry with frames in ``dtype`` on ``device``."""
-        return replace(self, frames=self.frames.to(dtype, device))
+        """The same geometry for computing in ``dtype`` on ``device``; nothing is lost on the way to float32 and back."""
+        return replace(self, frames=self.frames.to(device=device), dtype=dtype or self.dtype)
+
+    @cached_property
+    def _working_frames(self) -> Frames:
+        return self.frames.to(self.dtype)
+
+    def _frames_in(self, dtype: torch.dtype) -> Frames:
+        return self._working_frames if dtype == self.dtype else self.frames.to(dtype)
 
     def with_steps(self, steps: int | None) -> PairGeometry:
         """The same geometry with another number of Runge-Kutta steps (no effect where nothing is integrated)."""
         return replace(self, steps=steps)
 
     def zero(self) -> Horizontal:
-        """z = 0 in the dtype of the frames."""
-        return zeros(self.frames)
+        """z = 0."""
+        return zeros(self.frames, self.dtype)
 
     def base(self) -> tuple[Tensor, Tensor]:
         """(G, H) at z = 0 in the balanced gauge: exactly (F_G s^1/2, F_H s^1/2), where G'G = H'H = diag(s)."""
-        root = _row(self.frames.s.sqrt(), self.frames.F_G.dtype)
-        return self.frames.F_G * root, self.frames.F_H * root
+        frames, root = self._working_frames, _row(self.frames.s.sqrt(), self.dtype)
+        return frames.F_G * root, frames.F_H * root
 
     def exp(self, z: Horizontal) -> tuple[Tensor, Tensor]:
         """End point (G, H) at t = 1 of the geodesic along z, moved by one group element for all z: ``base`` at z = 0.
 
         Differentiable twice in z, also at z = 0 and at equal singular values. Does not wait for the device.
         """
-        X_G, X_H = self._functions.lift(self.frames, z)
-        if self.geodesic == "exact":
-            Y_G, Y_H = self._functions.exponential(self.frames, X_G, X_H, self.steps)
-        else:
-            Y_G, Y_H = self._functions.taylor(self.frames, X_G, X_H, self.geodesic)
+        frames = self._frames_in(z.c.dtype)
+        Y_G, Y_H = self._end(frames, *self._functions.lift(frames, z))
         balance = _row(self.frames.s.sqrt() / self._functions.canonical_columns(self.frames), z.c.dtype)
         return Y_G * balance, Y_H * balance
+
+    def _end(self, frames: Frames, X_G: Tensor, X_H: Tensor) -> tuple[Tensor, Tensor]:
+        if self.geodesic == "exact":
+            return self._functions.exponential(frames, X_G, X_H, self.steps)
+        return self._functions.taylor(frames, X_G, X_H, self.geodesic)
+
+    def exponential(self, xi_G: Tensor, xi_H: Tensor) -> tuple[Tensor, Tensor]:
+        """End point at t = 1 of the geodesic along any tangent, horizontal or not, in the original gauge and in float64."""
+        Y_G, Y_H = self._end(self.frames, *self._canonical(xi_G, xi_H))
+        columns = _row(self._functions.canonical_columns(self.frames), torch.float64)
+        return Y_G / columns @ self.frames.T_G, Y_H / columns @ self.frames.T_H
+
+    def _canonical(self, xi_G: Tensor, xi_H: Tensor) -> tuple[Tensor, Tensor]:
+        """A tangent at the original point in the metric's canonical representation, float64."""
+        columns = _row(self._functions.canonical_columns(self.frames), torch.float64)
+        X_G, X_H = (
+            torch.linalg.solve(T, xi.double(), left=False) * columns
+            for T, xi in ((self.frames.T_G, xi_G), (self.frames.T_H, xi_H))
+        )
+        return X_G, X_H
+
+    def project(self, xi_G: Tensor, xi_H: Tensor) -> tuple[Tensor, Tensor]:
+        """Horizontal part of a tangent at the original point and gauge, orthogonal in the metric, in float64."""
+        return self.displacement(self.coordinates(xi_G, xi_H))
 
     def original(self, Y_G: Tensor, Y_H: Tensor) -> tuple[Tensor, Tensor]:
         """Points in the gauge of ``exp`` moved to the gauge of the original point, in float64: (G, H) from ``base``."""
@@ -140,19 +172,13 @@ class PairGeometry:
 
     def displacement(self, z: Horizontal) -> tuple[Tensor, Tensor]:
         """(xi_G (..., n, h), xi_H (..., m, h)): the horizontal tangent z at the original point and gauge, in float64."""
-        z = Horizontal(*(part.double() for part in z))
-        X_G, X_H = self._functions.lift(self.frames, z)
+        X_G, X_H = self._functions.lift(self.frames, _double(z))
         columns = _row(self._functions.canonical_columns(self.frames), torch.float64)
         return X_G / columns @ self.frames.T_G, X_H / columns @ self.frames.T_H
 
     def coordinates(self, xi_G: Tensor, xi_H: Tensor) -> Horizontal:
         """Inverse of ``displacement``, in float64; of any other tangent, the coordinates of its horizontal part."""
-        columns = _row(self._functions.canonical_columns(self.frames), torch.float64)
-        X_G, X_H = (
-            torch.linalg.solve(T, xi.double(), left=False) * columns
-            for T, xi in ((self.frames.T_G, xi_G), (self.frames.T_H, xi_H))
-        )
-        return self._functions.coordinates(self.frames, X_G, X_H)
+        return self._functions.coordinates(self.frames, *self._canonical(xi_G, xi_H))
 
     def squared_norm(self, z: Horizontal) -> Tensor:
         """Squared norm of the tangent z by the metric's own derived formula, shape (...), in float64.
@@ -160,12 +186,10 @@ class PairGeometry:
         Evaluated in the canonical representation, which the metric cannot tell from the original point: there no Gram
         matrix is ill-conditioned. Equals |z|^2 when N_G and N_H are normal to the frames.
         """
-        frames = self.frames.to(torch.float64)
-        X_G, X_H = self._functions.lift(frames, Horizontal(*(part.double() for part in z)))
-        columns = _row(self._functions.canonical_columns(frames), torch.float64)
-        value: Tensor = generated_code(self.metric).inner(
-            frames.F_G * columns, frames.F_H * columns, X_G, X_H, X_G, X_H
-        )
+        X_G, X_H = self._functions.lift(self.frames, _double(z))
+        columns = _row(self._functions.canonical_columns(self.frames), torch.float64)
+        G, H = self.frames.F_G * columns, self.frames.F_H * columns
+        value: Tensor = generated_code(self.metric).inner(G, H, X_G, X_H, X_G, X_H)
         return value
 
     def step_error(self, z: Horizontal) -> Tensor:
@@ -179,8 +203,7 @@ class PairGeometry:
         """min of s_h(G H') / s_h at the start over all Runge-Kutta stages, or at the end where nothing is integrated; (...)."""
         if self.steps is not None:
             return flow.smallest_singular_ratio(self.frames, *self._velocity(z), self.steps)
-        exact = self.to(torch.float64)
-        ends = exact.exp(Horizontal(*(part.double() for part in z)))
+        ends = self.exp(_double(z))
         R_G, R_H = (
             torch.linalg.qr(end / _row(self.frames.s[..., :1].sqrt(), torch.float64), mode="r").R for end in ends
         )
@@ -205,7 +228,7 @@ class PairGeometry:
     @torch.no_grad()
     def _velocity(self, z: Horizontal) -> tuple[Tensor, Tensor]:
         """Initial velocities of the whitened points, in float64."""
-        X_G, X_H = self._functions.lift(self.frames, Horizontal(*(part.double() for part in z)))
+        X_G, X_H = self._functions.lift(self.frames, _double(z))
         columns = _row(self._functions.canonical_columns(self.frames), torch.float64)
         return X_G / columns, X_H / columns
 
@@ -213,3 +236,7 @@ class PairGeometry:
 def _row(values: Tensor, dtype: torch.dtype) -> Tensor:
     """Values (..., h) as a row (..., 1, h) that scales columns."""
     return values[..., None, :].to(dtype)
+
+
+def _double(z: Horizontal) -> Horizontal:
+    return Horizontal(*(part.double() for part in z))
