@@ -37,7 +37,7 @@ class Leg:
 
     tensor: str
     axis: int = 0
-    indices: tuple[int, ...] | None = None
+    indices: Sequence[int] | None = None
     lead: int | None = None
     offset: float = 0.0
     role: Literal["factor", "carried"] = "factor"
@@ -61,7 +61,7 @@ class Leg:
         if not -len(inner) <= self.axis < len(inner):
             raise BlockError(f"{where}: axis {self.axis} is out of range for shape {inner}")
         axis = self.axis % len(inner)
-        indices = tuple(range(inner[axis])) if self.indices is None else self.indices
+        indices = tuple(range(inner[axis]) if self.indices is None else self.indices)
         wrong = sorted({i for i in indices if not 0 <= i < inner[axis]})
         if wrong:
             raise BlockError(f"{where}: indices {_some(wrong)} are out of range on axis {axis} of shape {inner}")

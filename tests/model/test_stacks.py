@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 from hypothesis import given, settings
@@ -202,6 +204,36 @@ def test_the_number_of_operations_does_not_depend_on_heads():
         return sum(event.count for event in profile.key_averages() if event.key.startswith("aten::"))
 
     assert operations(2) == operations(16) > 0
+
+
+def test_blocks_of_several_parameters_may_come_in_any_order():
+    """Heads of two layers interleaved and reversed: each block must get its own layer's rows."""
+    blocks, shapes = [], {}
+    for layer in "ab":
+        shapes |= {f"{layer}.{name}": shape for name, shape in layout("split", 3, 2, 4)[0].items()}
+        for block in layout("split", 3, 2, 4)[1]:
+            renamed = block.renamed({name: f"{layer}.{name}" for name in ("q", "qb", "k", "kb")})
+            blocks.append(replace(renamed, name=f"{layer}.{block.name}"))
+    blocks = [blocks[i] for i in (5, 0, 4, 1, 2, 3)]
+    params = random_tensors(shapes)
+    (stack,) = build_stacks(blocks, shapes)
+    G, H = stack.read(params)
+    for i, block in enumerate(stack.blocks):
+        assert torch.equal(G[i], side(block, "G", params))
+        assert torch.equal(H[i], side(block, "H", params))
+    same = stack.write(params, G, H)
+    assert all(torch.equal(same[name], params[name]) for name in params)
+    A = GL(2).random_element(torch.Generator().manual_seed(1), batch=(6,))
+    moved = stack.read(stack.act(params, A))
+    torch.testing.assert_close(moved[0], G @ torch.linalg.inv(A))
+    torch.testing.assert_close(moved[1], H @ A.mT)
+    for name in ("a.kb", "b.kb"):
+        rows = torch.stack([slow_read(leg, params) for b in stack.blocks for leg in b.H if leg.tensor == name])
+        after = torch.stack(
+            [slow_read(leg, stack.act(params, A)) for b in stack.blocks for leg in b.H if leg.tensor == name]
+        )
+        own = torch.stack([a for a, b in zip(A, stack.blocks, strict=True) if b.H[1].tensor == name])
+        torch.testing.assert_close(after, rows @ own.mT)
 
 
 def test_write_takes_dtype_from_the_factors_and_keeps_aliases_equal():
