@@ -1,0 +1,55 @@
+"""The order in which a product of several matrices is evaluated: cheapest split at representative sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from quotientgeo.symbolic.algebra import Word
+from quotientgeo.symbolic.codegen.graph import Sizes, extent
+
+# a product whose operands are both bare inverses needs an explicit inverse: chosen only where nothing else is possible
+EXPLICIT_INVERSE = 100
+
+
+def tokens(word: Word, sizes: Sizes) -> tuple[Word, ...]:
+    """The word cut wherever its inner size is smallest among its neighbours: G | xi_G' G | (G'G)^-1 | xi_H' H.
+
+    At such a place the two sides are best evaluated separately, whatever they are multiplied with later; the pieces
+    (mostly small Gram matrices) are the units in which words are compared and factored.
+    """
+    if not word:
+        return ()
+    lengths = [extent(word[0].rows, sizes), *(extent(letter.columns, sizes) for letter in word)]
+    cuts = [i for i in range(1, len(word)) if lengths[i] <= min(lengths[i - 1], lengths[i + 1])]
+    return tuple(word[i:j] for i, j in zip([0, *cuts], [*cuts, len(word)], strict=True))
+
+
+def plan(
+    lengths: Sequence[int], inverse: Sequence[bool], known: Callable[[int, int], bool] | None = None
+) -> tuple[int, dict[tuple[int, int], int]]:
+    """(cost, splits) of the cheapest evaluation order of items 0 .. k-1 with sizes lengths[0] .. lengths[k].
+
+    ``inverse[i]``: item i is a bare inverse, cheap to apply to something and dear to form. ``known(i, j)``: the product of
+    items i .. j-1 is at hand. splits[i, j] is where the product of items i .. j-1 is cut last.
+    """
+    count = len(lengths) - 1
+    costs: dict[tuple[int, int], int] = {(i, i + 1): 0 for i in range(count)}
+    splits: dict[tuple[int, int], int] = {}
+    for length in range(2, count + 1):
+        for i in range(count - length + 1):
+            j = i + length
+            if known is not None and known(i, j):
+                costs[i, j] = 0
+                continue
+            best, place = min(
+                (costs[i, k] + costs[k, j] + _product(lengths, inverse, i, k, j), k) for k in range(i + 1, j)
+            )
+            costs[i, j], splits[i, j] = best, place
+    if count == 1 and inverse[0]:
+        return EXPLICIT_INVERSE * lengths[0] ** 3, splits
+    return costs[0, count], splits
+
+
+def _product(lengths: Sequence[int], inverse: Sequence[bool], i: int, k: int, j: int) -> int:
+    bare = k == i + 1 and j == k + 1 and inverse[i] and inverse[k]
+    return lengths[i] * lengths[k] * lengths[j] * (EXPLICIT_INVERSE if bare else 1)

@@ -1,0 +1,213 @@
+"""Generated source is run on symbols: what it returns must have the normal form of the formula it was made from.
+
+The module is executed with a stand-in for torch whose tensors are polynomials, so every statement that a user runs is
+checked, for all sizes, after factoring, reordering, sharing, solving and printing have done their work.
+"""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Mapping
+from fractions import Fraction
+from types import SimpleNamespace
+from typing import Any
+
+from quotientgeo.errors import CertificateError
+from quotientgeo.symbolic.algebra import Alphabet, Dimension, Polynomial, TracePolynomial, scalar, trace
+from quotientgeo.symbolic.codegen.definiteness import is_positive_definite
+from quotientgeo.symbolic.codegen.functions import functions
+from quotientgeo.symbolic.derivation import Geometry
+
+
+class SymbolicTensor:
+    """A polynomial that answers to the tensor operations that generated code uses; its leading dimensions are ``...``."""
+
+    dtype = device = None
+
+    def __init__(self, value: Polynomial) -> None:
+        self.value = value
+
+    @property
+    def shape(self) -> tuple[Any, ...]:
+        return (..., *(_size(self.value.alphabet, size) for size in self.value.shape))
+
+    @property
+    def mT(self) -> SymbolicTensor:
+        return SymbolicTensor(self.value.T)
+
+    def __matmul__(self, other: SymbolicTensor) -> SymbolicTensor:
+        return SymbolicTensor(self.value * other.value)
+
+    def __add__(self, other: SymbolicTensor) -> SymbolicTensor:
+        return SymbolicTensor(self.value + other.value)
+
+    def __sub__(self, other: SymbolicTensor) -> SymbolicTensor:
+        return SymbolicTensor(self.value - other.value)
+
+    def __neg__(self) -> SymbolicTensor:
+        return SymbolicTensor(-self.value)
+
+    def __mul__(self, other: SymbolicTensor | int) -> Any:
+        if isinstance(other, SymbolicTensor):
+            return _Elementwise(self.value, other.value)
+        return SymbolicTensor(self.value * Fraction(other))
+
+    __rmul__ = __mul__
+
+    def __truediv__(self, other: int) -> SymbolicTensor:
+        return SymbolicTensor(self.value * (1 / Fraction(other)))
+
+    def diagonal(self, *, dim1: int, dim2: int) -> _Elementwise:
+        _expect((dim1, dim2) == (-2, -1), "diagonal of the matrix axes")
+        return _Elementwise(self.value.alphabet.identity(self.value.shape[0]), self.value, axes=-1)
+
+    def expand(self, *shape: Any) -> SymbolicTensor:
+        _expect(shape == (..., -1, -1), "expansion of the leading dimensions")
+        return self
+
+    def new_zeros(self, batch: Any, rows: Any, columns: Any) -> SymbolicTensor:
+        _expect(batch is ..., "zeros with the leading dimensions of the arguments")
+        return SymbolicTensor(self.value.alphabet.zero((_dimension(rows), _dimension(columns))))
+
+    def new_full(self, batch: Any, value: Any) -> SymbolicScalar:
+        _expect(batch == (...,), "a constant with the leading dimensions of the arguments")
+        return (
+            value if isinstance(value, SymbolicScalar) else SymbolicScalar(scalar(self.value.alphabet, Fraction(value)))
+        )
+
+
+class SymbolicScalar:
+    """A scalar; the size of a symbolic axis is the trace of its identity."""
+
+    def __init__(self, value: TracePolynomial, size: str = "") -> None:
+        self.value = value
+        self.size = size
+
+    def __add__(self, other: SymbolicScalar | int) -> SymbolicScalar:
+        return SymbolicScalar(self.value + self._read(other))
+
+    __radd__ = __add__
+
+    def __sub__(self, other: SymbolicScalar | int) -> SymbolicScalar:
+        return SymbolicScalar(self.value - self._read(other))
+
+    def __rsub__(self, other: int) -> SymbolicScalar:
+        return SymbolicScalar(self._read(other) - self.value)
+
+    def __neg__(self) -> SymbolicScalar:
+        return SymbolicScalar(-self.value)
+
+    def __mul__(self, other: SymbolicScalar | int) -> SymbolicScalar:
+        return SymbolicScalar(self.value * self._read(other))
+
+    __rmul__ = __mul__
+
+    def __truediv__(self, other: int) -> SymbolicScalar:
+        return SymbolicScalar(self.value * (1 / Fraction(other)))
+
+    def expand(self, batch: Any) -> SymbolicScalar:
+        _expect(batch == (...,), "expansion to the leading dimensions")
+        return self
+
+    def _read(self, other: SymbolicScalar | int) -> TracePolynomial:
+        return other.value if isinstance(other, SymbolicScalar) else scalar(self.value.alphabet, Fraction(other))
+
+
+class _Elementwise:
+    """left * right entry by entry, waiting to be summed."""
+
+    def __init__(self, left: Polynomial, right: Polynomial, axes: Any = (-2, -1)) -> None:
+        _expect(left.shape == right.shape, f"elementwise product of equal shapes, not {left.shape} and {right.shape}")
+        self._product = left.T * right
+        self._axes = axes
+
+    def sum(self, dim: Any) -> SymbolicScalar:
+        _expect(dim == self._axes, "a sum over the matrix axes")
+        return SymbolicScalar(trace(self._product))
+
+
+class _Factors:
+    """A factorisation stands for its matrix."""
+
+    def __init__(self, matrix: Polynomial) -> None:
+        self.matrix = matrix
+
+
+def _cholesky(matrix: SymbolicTensor) -> _Factors:
+    _expect(is_positive_definite(matrix.value), f"Cholesky of a positive definite matrix, not of {matrix.value}")
+    return _Factors(matrix.value)
+
+
+def _cholesky_solve(right: SymbolicTensor, factors: _Factors) -> SymbolicTensor:
+    return SymbolicTensor(factors.matrix.inverse() * right.value)
+
+
+def _lu_factor(matrix: SymbolicTensor) -> tuple[_Factors, None]:
+    return _Factors(matrix.value), None
+
+
+def _lu_solve(factors: _Factors, pivots: None, right: SymbolicTensor, *, adjoint: bool = False) -> SymbolicTensor:
+    matrix = factors.matrix.T if adjoint else factors.matrix
+    return SymbolicTensor(matrix.inverse() * right.value)
+
+
+def _symbolic_torch(alphabet: Alphabet) -> SimpleNamespace:
+    """The part of torch that generated code uses."""
+    return SimpleNamespace(
+        Tensor=SymbolicTensor,
+        cholesky_solve=_cholesky_solve,
+        linalg=SimpleNamespace(cholesky=_cholesky, lu_factor=_lu_factor, lu_solve=_lu_solve),
+        eye=lambda size, dtype, device: SymbolicTensor(alphabet.identity(_dimension(size))),
+        broadcast_shapes=lambda *shapes: (...,),
+    )
+
+
+def run_on_symbols(source: str, alphabet: Alphabet) -> dict[str, Any]:
+    """The names that generated source defines, its functions taking and giving symbolic tensors."""
+    torch = _symbolic_torch(alphabet)
+
+    def import_torch(name: str, *args: Any) -> SimpleNamespace:
+        _expect(name == "torch", f"an import of torch only, not of {name}")
+        return torch
+
+    namespace: dict[str, Any] = {"__builtins__": {**vars(builtins), "__import__": import_torch}}
+    exec(compile(source, "<generated>", "exec"), namespace)
+    return namespace
+
+
+def check_source(source: str, geometry: Geometry) -> list[str]:
+    """Names of the functions, each proven for all sizes to return its formulas; CertificateError where one does not."""
+    namespace = run_on_symbols(source, geometry.alphabet)
+    names = []
+    for function in functions(geometry):
+        arguments = [SymbolicTensor(geometry.alphabet[name]) for name in function.arguments]
+        found = namespace[function.name](*arguments)
+        values = (found,) if function.one else found
+        _compare(geometry.name, function.name, function.outputs, [value.value for value in values])
+        names.append(function.name)
+    return names
+
+
+def _compare(
+    geometry: str, function: str, wanted: Mapping[str, Polynomial | TracePolynomial], found: list[Polynomial]
+) -> None:
+    if len(wanted) != len(found):
+        raise CertificateError(f"{geometry}: generated {function} returns {len(found)} values, expected {len(wanted)}")
+    for (name, formula), value in zip(wanted.items(), found, strict=True):
+        if formula != value:
+            raise CertificateError(
+                f"{geometry}: generated {function} returns {name} = {value}, but its formula is {formula}"
+            )
+
+
+def _size(alphabet: Alphabet, size: Dimension) -> Any:
+    return size if isinstance(size, int) else SymbolicScalar(trace(alphabet.identity(size)), size)
+
+
+def _dimension(size: Any) -> Dimension:
+    return size.size if isinstance(size, SymbolicScalar) else size
+
+
+def _expect(condition: bool, what: str) -> None:
+    if not condition:
+        raise CertificateError(f"generated code: expected {what}")

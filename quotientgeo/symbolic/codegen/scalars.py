@@ -1,0 +1,75 @@
+"""Scalars to graphs: traces as elementwise contractions, collected around the letters in which they are linear."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from fractions import Fraction
+
+from quotientgeo.symbolic.algebra import CyclicWord, Kind, Monomial, TracePolynomial
+from quotientgeo.symbolic.codegen.builder import Builder, is_inverse, word_shape
+from quotientgeo.symbolic.codegen.chain import plan
+from quotientgeo.symbolic.codegen.graph import SCALAR, Operation, Value, extent
+
+
+def scalar_output(builder: Builder, scalar: TracePolynomial) -> Value:
+    """The value of a scalar.
+
+    All terms linear in a letter Z are one contraction tr(D' Z), with D the gradient in Z; what is linear in no letter is
+    evaluated term by term.
+    """
+    terms: list[Value] = []
+    rest = scalar
+    for name, linear in _linear_parts(rest):
+        gradient = linear.gradient(name)
+        if not gradient.is_zero:
+            letter = builder.graph.argument(name, gradient.shape)
+            terms.append(builder.graph.contraction(builder.value(gradient.terms, gradient.shape), letter))
+        rest = rest - linear
+    for monomial, coefficient in rest:
+        factors = tuple(_trace(builder, factor) for factor in monomial) or (
+            builder.graph.constant(Operation.ONE, SCALAR),
+        )
+        terms.append(builder.graph.scalar_product(factors).times(coefficient))
+    if not terms:
+        return builder.graph.constant(Operation.ONE, SCALAR).times(Fraction(0))
+    return builder.graph.sum(tuple(terms), SCALAR)
+
+
+def _linear_parts(scalar: TracePolynomial) -> Iterable[tuple[str, TracePolynomial]]:
+    """(letter, the terms linear in it), the letter with most such terms first; later names win ties (eta before xi)."""
+    alphabet, rest = scalar.alphabet, dict(scalar.terms)
+    names = [name for name in alphabet if alphabet.kind(name) is Kind.GENERAL]
+    linear = {name: [m for m in rest if len(m) == 1 and _is_linear(scalar, m, name)] for name in names}
+    while True:
+        left = {name: [m for m in linear[name] if m in rest] for name in names}
+        name = max(names, key=lambda candidate: (len(left[candidate]), names.index(candidate)), default="")
+        if not name or not left[name]:
+            return
+        yield name, TracePolynomial(alphabet, {monomial: rest.pop(monomial) for monomial in left[name]})
+
+
+def _is_linear(scalar: TracePolynomial, monomial: Monomial, name: str) -> bool:
+    return TracePolynomial(scalar.alphabet, {monomial: Fraction(1)}).occurrences(name) == {1}
+
+
+def _trace(builder: Builder, factor: CyclicWord) -> Value:
+    """Trace of one cyclic word, cut into two halves u v where tr(u v) = sum u * v' costs least."""
+    word, graph = factor.letters, builder.graph
+    if not word:
+        return graph.constant(Operation.SIZE, SCALAR, factor.size)
+    best: tuple[int, int, int] | None = None
+    lengths = [extent(letter.rows, builder.sizes) for letter in word]
+    for i in range(len(word)):
+        for j in range(i + 1, len(word)):
+            halves = (word[i:j], word[j:] + word[:i])
+            cost = lengths[i] * lengths[j]
+            for half in halves:
+                sizes = [extent(letter.rows, builder.sizes) for letter in half]
+                cost += plan([*sizes, extent(half[-1].columns, builder.sizes)], list(map(is_inverse, half)))[0]
+            if best is None or (cost, i, j) < best:
+                best = (cost, i, j)
+    if best is None:
+        return graph.trace(builder.value({word: Fraction(1)}, word_shape(word)))
+    _, i, j = best
+    left, right = (builder.value({half: Fraction(1)}, word_shape(half)) for half in (word[i:j], word[j:] + word[:i]))
+    return graph.contraction(left, graph.transpose(right))

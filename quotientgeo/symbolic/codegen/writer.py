@@ -1,0 +1,280 @@
+"""Graphs to the statements of a Python function: one operation a line, short names, formatted as ruff formats."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from itertools import count
+from typing import NamedTuple
+
+from quotientgeo.symbolic.algebra import Dimension, Shape
+from quotientgeo.symbolic.codegen.graph import Graph, Node, Operation, Value
+
+WIDTH = 120
+INDENT = "    "
+_INLINE_IN = (Operation.SUM, Operation.SOLVE, Operation.SOLVE_TRANSPOSED, Operation.CONTRACTION)
+_ALWAYS_INLINE = (Operation.ARGUMENT, Operation.SIZE, Operation.ONE, Operation.TRACE, Operation.CONTRACTION)
+
+
+class Output(NamedTuple):
+    """A value that the function returns, under a name."""
+
+    name: str
+    value: Value
+
+
+class Expression(NamedTuple):
+    """Source text; ``atom`` if no operator outside brackets binds weaker than a method call."""
+
+    text: str
+    atom: bool
+
+    @property
+    def bracketed(self) -> str:
+        """Text that may stand as an operand of any operator."""
+        return self.text if self.atom else f"({self.text})"
+
+
+class FunctionWriter:
+    """The body of one generated function.
+
+    Args:
+        graph: holds the nodes.
+        arguments: {name: shape} of the parameters, in order; tensors of shape (..., rows, columns).
+        outputs: what to return, in order.
+        grams: {factor: name of its Gram matrix factor' factor}.
+        taken: names that a temporary must not have.
+        one: return the only output itself, not a tuple of one.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        arguments: Mapping[str, Shape],
+        outputs: Sequence[Output],
+        grams: Mapping[str, str],
+        taken: frozenset[str],
+        one: bool,
+    ) -> None:
+        self._graph = graph
+        self._arguments = arguments
+        self._outputs = outputs
+        self._grams = grams
+        self._taken = taken | set(arguments) | {output.name for output in outputs}
+        self._one = one
+        self._nodes = graph.reachable(tuple(output.value for output in outputs))
+        self._inline = self._choose_inline()
+        self._numbers = count(1)
+        self._names: dict[Node, str] = {}
+        for output in outputs:
+            value = output.value
+            if value == value.bare and not value.transposed and value.node not in {*self._inline, *self._names}:
+                self._names[value.node] = output.name
+
+    def lines(self) -> list[str]:
+        """The statements, indented once."""
+        out: list[str] = []
+        if self._needs_batch:
+            shapes = ", ".join(f"{name}.shape[:-2]" for name in self._arguments)
+            out.append(f"{INDENT}batch = torch.broadcast_shapes({shapes})")
+        direct = self._one and not self._needs_batch
+        for node in self._nodes:
+            if node not in self._inline and not (direct and self._names.get(node) == self._outputs[0].name):
+                out.extend(self._statement(self._name(node), self._terms(node)))
+        if direct:
+            return [*out, *self._statement(None, self._direct(self._outputs[0]))]
+        for output in self._outputs:
+            if self._names.get(output.value.node) != output.name:
+                out.extend(self._statement(output.name, [output.value]))
+        return [*out, self._return()]
+
+    def _direct(self, output: Output) -> list[Value] | str:
+        """What ``return`` is followed by: the operation itself, or a multiple of something that has a name."""
+        named = self._names.get(output.value.node) == output.name
+        return self._terms(output.value.node) if named else [output.value]
+
+    # names
+
+    def _choose_inline(self) -> set[Node]:
+        uses: Counter[Node] = Counter()
+        users: dict[Node, Node] = {}
+        for node in self._nodes:
+            for operand in node.operands:
+                uses[operand.node] += 1
+                users[operand.node] = node
+        uses.update(output.value.node for output in self._outputs)
+        inline: set[Node] = set()
+        for node in self._nodes:  # operands first, so that at most one product is written inside another operation
+            if node.operation in _ALWAYS_INLINE:
+                inline.add(node)
+            elif node.operation is Operation.PRODUCT and uses[node] == 1:
+                user = users.get(node)
+                scaled = user is None and any(o.value.node is node and o.value != Value(node) for o in self._outputs)
+                plain = all(o.node not in inline or o.node.operation is Operation.ARGUMENT for o in node.operands)
+                if plain and (scaled or (user is not None and user.operation in _INLINE_IN)):
+                    inline.add(node)
+        return inline
+
+    def _name(self, node: Node) -> str:
+        name = self._names.get(node)
+        if name is None:
+            name = self._names[node] = self._new_name(node)
+        return name
+
+    def _new_name(self, node: Node) -> str:
+        gram = self._gram(node)
+        if gram is not None:
+            return gram
+        if node.operation is Operation.IDENTITY:
+            return self._fresh(f"eye_{node.shape[0]}")
+        if node.operation in (Operation.CHOLESKY, Operation.LU):
+            stem = "chol" if node.operation is Operation.CHOLESKY else "lu"
+            matrix = node.operands[0].node
+            known = self._gram(matrix) or (str(matrix.label) if matrix.operation is Operation.ARGUMENT else None)
+            return self._fresh(f"{stem}_{known or self._name(matrix)}")
+        return self._fresh()
+
+    def _gram(self, node: Node) -> str | None:
+        """P for G' G and so on."""
+        if node.operation is Operation.PRODUCT:
+            left, right = node.operands
+            if left.node is right.node and left.transposed and not right.transposed:
+                return self._grams.get(str(left.node.label))
+        return None
+
+    def _fresh(self, wish: str | None = None) -> str:
+        names = set(self._names.values()) | self._taken
+        if wish is not None and wish not in names:
+            return wish
+        return next(name for name in (f"t{i}" for i in self._numbers) if name not in names)
+
+    # expressions
+
+    def _terms(self, node: Node) -> list[Value] | str:
+        """The summands of a node, or the text of any other operation."""
+        return list(node.operands) if node.operation is Operation.SUM else self._operation(node, False).text
+
+    def _reference(self, value: Value) -> Expression:
+        """A value without its coefficient, by name or written out."""
+        if value.node.operation is Operation.ARGUMENT:
+            return Expression(f"{value.node.label}.mT" if value.transposed else str(value.node.label), True)
+        if value.node in self._inline:
+            return self._operation(value.node, value.transposed)
+        name = self._name(value.node)
+        return Expression(f"{name}.mT" if value.transposed else name, True)
+
+    def _operation(self, node: Node, transposed: bool) -> Expression:
+        match node.operation:
+            case Operation.PRODUCT:
+                left, right = node.operands
+                if transposed:
+                    left, right = self._flip(right), self._flip(left)
+                return Expression(f"{self._reference(left).bracketed} @ {self._reference(right).bracketed}", False)
+            case Operation.CHOLESKY:
+                return Expression(f"torch.linalg.cholesky({self._reference(node.operands[0]).text})", True)
+            case Operation.LU:
+                return Expression(f"torch.linalg.lu_factor({self._reference(node.operands[0]).text})", True)
+            case Operation.SOLVE | Operation.SOLVE_TRANSPOSED:
+                return Expression(self._solve(node), True)
+            case Operation.IDENTITY:
+                like = next(iter(self._arguments))
+                return Expression(
+                    f"torch.eye({self._extent(node.shape[0])}, dtype={like}.dtype, device={like}.device)", True
+                )
+            case Operation.ZERO:
+                like = next(iter(self._arguments))
+                return Expression(f"{like}.new_zeros(*batch, {', '.join(map(self._extent, node.shape))})", True)
+        return self._scalar(node)
+
+    def _scalar(self, node: Node) -> Expression:
+        match node.operation:
+            case Operation.CONTRACTION:
+                left, right = (self._reference(operand).bracketed for operand in node.operands)
+                return Expression(f"({left} * {right}).sum(dim=(-2, -1))", True)
+            case Operation.TRACE:
+                value = self._reference(node.operands[0])
+                return Expression(f"{value.bracketed}.diagonal(dim1=-2, dim2=-1).sum(-1)", True)
+            case Operation.SIZE:
+                return Expression(self._extent(node.label), True)
+            case Operation.SCALAR_PRODUCT:
+                return Expression(" * ".join(self._reference(operand).bracketed for operand in node.operands), False)
+        assert node.operation is Operation.ONE
+        return Expression("1", True)
+
+    def _solve(self, node: Node) -> str:
+        factors, right = node.operands
+        text = self._reference(right).text
+        if factors.node.operation is Operation.CHOLESKY:
+            return f"torch.cholesky_solve({text}, {self._name(factors.node)})"
+        adjoint = ", adjoint=True" if node.operation is Operation.SOLVE_TRANSPOSED else ""
+        return f"torch.linalg.lu_solve(*{self._name(factors.node)}, {text}{adjoint})"
+
+    def _flip(self, value: Value) -> Value:
+        return self._graph.transpose(value)
+
+    def _extent(self, size: Dimension) -> str:
+        """Source of a size: read from the first argument that has it."""
+        if isinstance(size, int):
+            return str(size)
+        for name, shape in self._arguments.items():
+            for axis in (-1, -2):
+                if shape[axis] == size:
+                    return f"{name}.shape[{axis}]"
+        raise AssertionError(f"no argument has the size {size}")
+
+    def _scaled(self, value: Value) -> tuple[str, str]:
+        """(sign, text) of a summand; a rational number is an integer factor and an integer divisor."""
+        reference, size = self._reference(value), abs(value.coefficient)
+        sign = "-" if value.coefficient < 0 else "+"
+        if size == 1:
+            return sign, reference.text
+        text = reference.bracketed if size.numerator == 1 else f"{size.numerator} * {reference.bracketed}"
+        return sign, text if size.denominator == 1 else f"{text} / {size.denominator}"
+
+    # statements
+
+    def _statement(self, target: str | None, content: list[Value] | str) -> list[str]:
+        target = "return" if target is None else f"{target} ="
+        if isinstance(content, str):
+            return [f"{INDENT}{target} {content}"]
+        # stable: what comes first is a parameter rather than a product, and positive rather than negative
+        content = sorted(content, key=lambda v: (v.coefficient < 0, v.node.operation is not Operation.ARGUMENT))
+        (sign, text), *rest = [self._scaled(value) for value in content]
+        if sign == "-":  # a minus binds tighter than a product
+            size, reference = abs(content[0].coefficient), self._reference(content[0])
+            text = f"-{reference.bracketed if size == 1 else text}"
+        line = f"{INDENT}{target} {text}{''.join(f' {sign} {term}' for sign, term in rest)}"
+        if len(line) <= WIDTH or not rest:
+            return [line]
+        return [
+            f"{INDENT}{target} (",
+            f"{2 * INDENT}{text}",
+            *(f"{2 * INDENT}{sign} {term}" for sign, term in rest),
+            f"{INDENT})",
+        ]
+
+    @property
+    def _needs_batch(self) -> bool:
+        return any(not self._depends_on_all(output.value) for output in self._outputs)
+
+    def _depends_on_all(self, value: Value) -> bool:
+        """Whether every argument enters the value, so that its leading dimensions are those of all arguments together."""
+        nodes = self._graph.reachable((value,))
+        if any(node.operation is Operation.ZERO for node in nodes):
+            return False
+        tensors = [node for node in nodes if node.operation is Operation.ARGUMENT]
+        return {str(node.label) for node in tensors} == set(self._arguments)
+
+    def _return(self) -> str:
+        texts = []
+        for output in self._outputs:
+            scalar = output.value.node.is_scalar
+            if self._depends_on_all(output.value):
+                texts.append(output.name)
+            elif scalar and not any(n.operation is Operation.ARGUMENT for n in self._graph.reachable((output.value,))):
+                like = next(iter(self._arguments))
+                texts.append(f"{like}.new_full(batch, {output.name})")
+            else:
+                texts.append(f"{output.name}.expand({'batch' if scalar else '*batch, -1, -1'})")
+        text = texts[0] if self._one else ", ".join(texts) + ("," if len(texts) == 1 else "")
+        return f"{INDENT}return {text if self._one or len(texts) > 1 else f'({text})'}"
