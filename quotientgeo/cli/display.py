@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from quotientgeo import SharpnessResult
 
 SECONDS_BETWEEN_LINES = 30.0
+MOST_NAMED = 5  # tensors and blocks named one by one under the table
 
 
 class Progress:
@@ -80,8 +81,23 @@ def print_table(results: Sequence[tuple[str, SharpnessResult]]) -> None:
     console.print(table)
     console.print(describe(results[-1][1].definitions), markup=False)
     for name, (_, result) in zip(names, results, strict=True):
-        for remark in (*([] if result.ok else [f"{result.outcome}: {result.detail}"]), *result.notes):
+        for remark in remarks(result):
             console.print(f"{name}: {remark}", markup=False, soft_wrap=True)
+
+
+def remarks(result: SharpnessResult) -> Iterator[str]:
+    """What a reader must know about one value."""
+    if not result.ok:
+        yield f"{result.outcome}: {result.detail}"
+    tested = result.verification
+    if tested:
+        held = f"{tested['passed']} of {tested['blocks']} declared symmetries hold on this model"
+        yield f"{held} (outputs change by {tested['residual']:.1e} relative, at most)"
+    for name, reason in list(result.left_out.items())[:MOST_NAMED]:
+        yield f"left out: {name}: {reason}"
+    if len(result.left_out) > MOST_NAMED:
+        yield f"left out: {len(result.left_out) - MOST_NAMED} more (all are in the JSON)"
+    yield from result.notes
 
 
 def describe(definitions: Mapping[str, Any]) -> str:

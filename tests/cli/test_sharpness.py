@@ -7,6 +7,7 @@ import inspect
 import io
 import json
 import math
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
@@ -24,6 +25,7 @@ from quotientgeo.errors import ModeError, SymmetryError
 from quotientgeo.measures.call import GEODESICS, MEASURES, METRICS, SYMMETRIES, UNVERIFIED
 from quotientgeo.measures.evaluate import sharpness as real_sharpness
 from quotientgeo.measures.result import BatchResult, SharpnessResult
+from tests.helpers.trained import EXAMPLES, REACTIONS, trained
 
 TASK = """
 import torch
@@ -61,7 +63,7 @@ def fake(monkeypatch: pytest.MonkeyPatch, function: Callable[..., Any]) -> None:
     monkeypatch.setitem(quotientgeo.__dict__, "sharpness", function)
 
 
-def a_result(outcome: str = "ok", detail: str = "", notes: tuple[str, ...] = (), **definitions: Any) -> SharpnessResult:
+def a_result(outcome: str = "ok", detail: str = "", **more: Any) -> SharpnessResult:
     ok = outcome == "ok"
     known = {"measure": "geodesic", "metric": "mixed", "geodesic": 2, "rho": 0.25, "steps": 7, "starts": 3, "seed": 1}
     known |= {"symmetries": "attention", "batches": 1, "examples_per_batch": 4, "dtype": "float64"}
@@ -72,9 +74,9 @@ def a_result(outcome: str = "ok", detail: str = "", notes: tuple[str, ...] = (),
         detail=detail,
         batches=[batch] if ok else [],
         per_block={},
-        definitions=known | definitions,
-        notes=list(notes),
+        definitions=known,
         seconds=1.5,
+        **more,
     )
 
 
@@ -259,7 +261,7 @@ def test_training_mode_is_an_error_with_its_remedy(run: Run, tmp_path: Path) -> 
 def test_an_outcome_without_a_value_is_printed_as_such_and_exit_code_3(
     run: Run, monkeypatch: pytest.MonkeyPatch, json_lines: bool
 ) -> None:
-    found = iter([a_result("rank_deficient", "layer 3 head 1: [s_h/s_1 = 1e-18]"), a_result(notes=("near rounding",))])
+    found = iter([a_result("rank_deficient", "layer 3 head 1: [s_h/s_1 = 1e-18]"), a_result(notes=["near rounding"])])
     fake(monkeypatch, lambda *_, **__: next(found))
     done = run("x/bad", "x/good", *(["--json"] if json_lines else []))
     assert done.exit_code == 3
@@ -275,6 +277,20 @@ def test_an_outcome_without_a_value_is_printed_as_such_and_exit_code_3(
     assert "bad: rank_deficient: layer 3 head 1: [s_h/s_1 = 1e-18]" in done.stdout
     assert "good: near rounding" in done.stdout
     assert "geodesic sharpness, mixed metric, order 2; symmetries attention; rho 0.25" in done.stdout
+
+
+def test_what_was_verified_and_what_was_left_out_is_said_under_the_table(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    verification = {"blocks": 9, "passed": 8, "residual": 2.25e-14}
+    left_out = {f"tensor{i}": f"reason {i}" for i in range(7)}
+    fake(monkeypatch, lambda *_, **__: a_result(verification=verification, left_out=left_out))
+    lines = run("a").stdout.splitlines()
+    assert "a: 8 of 9 declared symmetries hold on this model (outputs change by 2.2e-14 relative, at most)" in lines
+    assert [line for line in lines if "left out" in line] == [
+        *(f"a: left out: tensor{i}: reason {i}" for i in range(5)),
+        "a: left out: 2 more (all are in the JSON)",
+    ]
 
 
 def test_a_non_finite_loss_is_an_outcome_of_the_real_measure(run: Run, tmp_path: Path) -> None:
@@ -304,6 +320,29 @@ def test_an_interrupt_stops_at_once(run: Run, monkeypatch: pytest.MonkeyPatch, t
     done = run("a", "b", "--out", "out.jsonl")
     assert done.exit_code not in (0, 2, 3)
     assert not (tmp_path / "out.jsonl").read_text()
+
+
+# --- a trained model ---
+
+
+@pytest.mark.real
+def test_a_trained_albert_from_the_command_line(tmp_path: Path) -> None:
+    """The README's command with 4 reactions and 2 steps: every symmetry holds, and the value lies above the loss's rounding."""
+    text = (EXAMPLES / "masked_reactions.py").read_text()
+    text = re.sub(r"^BATCH_SIZE = \d+", "BATCH_SIZE = 4", text, flags=re.MULTILINE)
+    text = re.sub(r"^(MAX_BATCHES.*) = \d+", r"\1 = 1", text, flags=re.MULTILINE)
+    task = tmp_path / "small.py"
+    task.write_text(text)
+    arguments = [trained("albert"), "--task", str(task), "--data", str(REACTIONS), "--steps", "2", "--json"]
+    done = CliRunner().invoke(app, ["sharpness", *arguments])
+    assert done.exit_code == 0, done.output
+    result = SharpnessResult.from_json(done.stdout)
+    assert (result.definitions["examples_per_batch"], result.definitions["batches"]) == (4, 1)
+    assert result.verification["passed"] == result.verification["blocks"] == 32
+    assert result.batches[0].achieved_norm == pytest.approx(0.05, rel=1e-5)
+    assert result.value > 1000 * result.batches[0].resolution
+    shares = sum(share["norm_share"] for name, share in result.per_block.items() if name.endswith((".qk", ".vo")))
+    assert 0.1 < shares < 1.0
 
 
 # --- progress ---
