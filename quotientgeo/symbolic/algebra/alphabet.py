@@ -31,6 +31,7 @@ class Alphabet:
         self._letters: dict[tuple[Any, ...], Letter] = {}
         self._transposes: dict[Letter, tuple[Fraction, Letter]] = {}
         self._leading: dict[InverseLetter, tuple[Word, dict[Word, Fraction]]] = {}
+        self.longest_lead = 0  # length of the longest leading word of an inverse: how far a rewriting rule reaches
 
     # symbols
 
@@ -120,6 +121,7 @@ class Alphabet:
         assert isinstance(letter, InverseLetter)
         if letter not in self._leading:
             self._leading[letter] = (lead, {word: c for word, c in argument.terms.items() if word != lead})
+            self.longest_lead = max(self.longest_lead, len(lead))
         return scale, letter
 
     def leading(self, letter: InverseLetter) -> tuple[Word, dict[Word, Fraction]]:
@@ -128,11 +130,12 @@ class Alphabet:
 
     def local_inverse(self, letter: Letter) -> Letter | None:
         """The letter that is the two-sided inverse of a symbol's letter, or None where there is none."""
-        if isinstance(letter, SymbolLetter):
-            if letter.kind is Kind.ORTHOGONAL:
-                return self.symbol_letter(letter.name, not letter.transposed)
-            if letter.kind is Kind.INVERTIBLE:
-                return self.symbol_letter(letter.name, letter.transposed, not letter.inverted)
+        if not isinstance(letter, SymbolLetter):
+            return None
+        if letter.kind is Kind.ORTHOGONAL:
+            return self.symbol_letter(letter.name, not letter.transposed)
+        if letter.kind is Kind.INVERTIBLE:
+            return self.symbol_letter(letter.name, letter.transposed, not letter.inverted)
         return None
 
     def transpose(self, letter: Letter) -> tuple[Fraction, Letter]:

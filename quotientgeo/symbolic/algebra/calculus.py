@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from quotientgeo.errors import DeclarationError
 from quotientgeo.symbolic.algebra.letters import InverseLetter, Kind, Letter, SymbolLetter
 from quotientgeo.symbolic.algebra.polynomial import Polynomial
-from quotientgeo.symbolic.algebra.rewriting import Terms, add_term, reduce_word
+from quotientgeo.symbolic.algebra.rewriting import Terms, add_reduced, add_term
 
 
 def differential(polynomial: Polynomial, directions: Mapping[str, Polynomial]) -> Polynomial:
@@ -27,8 +27,8 @@ def differential(polynomial: Polynomial, directions: Mapping[str, Polynomial]) -
             if derivative is None:
                 continue
             for middle, c in derivative.terms.items():
-                for reduced, d in reduce_word(polynomial.alphabet, word[:i] + middle + word[i + 1 :]).items():
-                    add_term(out, reduced, coefficient * c * d)
+                joined = word[:i] + middle + word[i + 1 :]
+                add_reduced(polynomial.alphabet, out, joined, coefficient * c, (i, i + len(middle)))
     return Polynomial(polynomial.alphabet, out, polynomial.shape)
 
 
@@ -69,15 +69,16 @@ def substitute(polynomial: Polynomial, values: Mapping[str, Polynomial]) -> Poly
 def _substitute(
     polynomial: Polynomial, values: Mapping[str, Polynomial], cache: dict[Letter, Polynomial]
 ) -> Polynomial:
-    out = polynomial.alphabet.zero(polynomial.shape)
+    out: Terms = {}
     for word, coefficient in polynomial.terms.items():
         product = polynomial.alphabet.identity(polynomial.shape[0])
         for letter in word:
             if letter not in cache:
                 cache[letter] = _letter_value(polynomial, letter, values, cache)
             product = product * cache[letter]
-        out = out + product * coefficient
-    return out
+        for replaced, c in product.terms.items():
+            add_term(out, replaced, coefficient * c)
+    return Polynomial(polynomial.alphabet, out, polynomial.shape)
 
 
 def _letter_value(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from quotientgeo.errors import DeclarationError
 from quotientgeo.symbolic.algebra.letters import InverseLetter, Letter, Shape, SymbolLetter, Word, word_key
-from quotientgeo.symbolic.algebra.rewriting import Terms, add_term, reduce_word
+from quotientgeo.symbolic.algebra.rewriting import Terms, add_reduced, add_term
 
 if TYPE_CHECKING:
     import sympy
@@ -120,8 +120,7 @@ class Polynomial:
         out: Terms = {}
         for left, c in self.terms.items():
             for right, d in other.terms.items():
-                for word, e in reduce_word(self.alphabet, left + right).items():
-                    add_term(out, word, c * d * e)
+                add_reduced(self.alphabet, out, left + right, c * d, (len(left),))
         return Polynomial(self.alphabet, out, (self.shape[0], other.shape[1]))
 
     def __rmul__(self, factor: Fraction | int) -> Polynomial:
@@ -138,8 +137,7 @@ class Polynomial:
                 coefficient = coefficient * factor
                 letters.append(transposed)
             # transposing an inverse can change its leading word, so the result is reduced again
-            for reduced, c in reduce_word(self.alphabet, tuple(letters)).items():
-                add_term(out, reduced, coefficient * c)
+            add_reduced(self.alphabet, out, tuple(letters), coefficient)
         return Polynomial(self.alphabet, out, (self.shape[1], self.shape[0]))
 
     def inverse(self) -> Polynomial:

@@ -8,6 +8,7 @@ confluent for inverses of sums.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
@@ -21,32 +22,59 @@ Terms = dict[Word, Fraction]
 
 def add_term(terms: Terms, word: Word, coefficient: Fraction) -> None:
     """Add in place, dropping a term whose coefficient becomes zero."""
-    total = terms.get(word, 0) + coefficient
+    known = terms.get(word)
+    if known is None:
+        terms[word] = coefficient
+        return
+    total = known + coefficient
     if total:
         terms[word] = total
     else:
-        terms.pop(word, None)
+        del terms[word]
+
+
+def add_reduced(
+    alphabet: Alphabet, terms: Terms, word: Word, coefficient: Fraction, junctions: tuple[int, ...] | None = None
+) -> None:
+    """Add ``coefficient * word`` in normal form, in place.
+
+    ``junctions`` are the positions at which words in normal form were joined: only rules that span one can apply at first.
+    """
+    step = _rewrite(alphabet, word, _places(alphabet, word, junctions))
+    if step is None:
+        add_term(terms, word, coefficient)
+        return
+    stack = [(shorter, coefficient * c) for shorter, c in step]
+    while stack:
+        current, factor = stack.pop()
+        step = _rewrite(alphabet, current, range(len(current)))
+        if step is None:
+            add_term(terms, current, factor)
+        else:
+            stack.extend((shorter, factor * c) for shorter, c in step)
 
 
 def reduce_word(alphabet: Alphabet, word: Word) -> Terms:
     """Normal form of one word as {word: coefficient}."""
     out: Terms = {}
-    stack: list[tuple[Word, Fraction]] = [(word, Fraction(1))]
-    while stack:
-        current, coefficient = stack.pop()
-        step = _rewrite(alphabet, current)
-        if step is None:
-            add_term(out, current, coefficient)
-        else:
-            stack.extend((rewritten, coefficient * c) for rewritten, c in step)
+    add_reduced(alphabet, out, word, Fraction(1))
     return out
 
 
-def _rewrite(alphabet: Alphabet, word: Word) -> list[tuple[Word, Fraction]] | None:
-    """Result of the first rule that applies, or None for a word in normal form."""
-    for i, letter in enumerate(word):
-        if i + 1 < len(word) and alphabet.local_inverse(letter) is word[i + 1]:
-            return [(word[:i] + word[i + 2 :], Fraction(1))]
+def _places(alphabet: Alphabet, word: Word, junctions: tuple[int, ...] | None) -> Iterable[int]:
+    """Positions of letters whose rules can span a junction; all of them where none is given."""
+    if junctions is None:
+        return range(len(word))
+    reach = max(alphabet.longest_lead, 1)
+    if len(junctions) == 1:
+        return range(max(0, junctions[0] - reach), min(len(word), junctions[0] + reach))
+    return sorted({i for j in junctions for i in range(max(0, j - reach), min(len(word), j + reach))})
+
+
+def _rewrite(alphabet: Alphabet, word: Word, places: Iterable[int]) -> list[tuple[Word, Fraction]] | None:
+    """Result of the first rule that applies at one of the places, or None."""
+    for i in places:
+        letter = word[i]
         if isinstance(letter, InverseLetter):
             lead, rest = alphabet.leading(letter)
             k = len(lead)
@@ -56,4 +84,8 @@ def _rewrite(alphabet: Alphabet, word: Word) -> list[tuple[Word, Fraction]] | No
             if i >= k and word[i - k : i] == lead:
                 before, after = word[: i - k], word[i + 1 :]
                 return [(before + after, Fraction(1))] + [((*before, *r, letter, *after), -c) for r, c in rest.items()]
+        elif i + 1 < len(word):
+            partner = alphabet.local_inverse(letter)
+            if partner is not None and partner is word[i + 1]:
+                return [(word[:i] + word[i + 2 :], Fraction(1))]
     return None

@@ -1,24 +1,74 @@
-"""Run the certificate levels over all statements about a geometry."""
+"""Run the certificate levels over every statement about a geometry."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from quotientgeo.symbolic.derivation.certificate import Certificate, Claim, Level, LevelResult
+import torch
+
+from quotientgeo.errors import DeclarationError
+from quotientgeo.symbolic.derivation.certificate import Certificate, Claim, Level, LevelResult, Outcome
 from quotientgeo.symbolic.derivation.geometry import Geometry
+from quotientgeo.symbolic.derivation.levels.autodiff import check_autodiff
+from quotientgeo.symbolic.derivation.levels.component import check_component
+from quotientgeo.symbolic.derivation.levels.modular import check_modular
+from quotientgeo.symbolic.derivation.levels.native import check_native
 from quotientgeo.symbolic.derivation.levels.normal_form import check_normal_form
+from quotientgeo.symbolic.derivation.levels.positivity import check_positive
+from quotientgeo.symbolic.derivation.levels.rational import check_rational, find_witness
 from quotientgeo.symbolic.derivation.statements import Statement, statements
 
-DEFAULT_LEVELS = "a"
+DEFAULT_LEVELS = "abcde"  # (f) is left to those who ask for it: it takes seconds per claim
 
-_CHECKS: dict[Level, Callable[[Geometry, Statement], LevelResult]] = {Level.NORMAL_FORM: check_normal_form}
+_CHECKS: dict[Level, Callable[[Geometry, Statement], LevelResult]] = {
+    Level.NORMAL_FORM: check_normal_form,
+    Level.MODULAR: check_modular,
+    Level.COMPONENT: check_component,
+    Level.RATIONAL: check_rational,
+    Level.AUTODIFF: check_autodiff,
+    Level.SYMPY: check_native,
+}
 
 
-def certify(geometry: Geometry, levels: Iterable[Level | str] = DEFAULT_LEVELS) -> Certificate:
-    """The certificate of a geometry by the given levels."""
-    chosen = [Level(level) for level in levels]
-    claims = []
-    for s in statements(geometry):
-        results = tuple(_CHECKS[level](geometry, s) for level in chosen)
-        claims.append(Claim(s.name, s.text, s.formula(geometry), results))
-    return Certificate(geometry.name, (), tuple(claims))
+def certify(
+    geometry: Geometry, levels: Iterable[Level | str] = DEFAULT_LEVELS, claims: Iterable[str] | None = None
+) -> Certificate:
+    """The certificate of a geometry by the given levels, for all claims or for the named ones."""
+    try:
+        wanted = set(map(Level, levels))
+    except ValueError as error:
+        raise DeclarationError(f"unknown certificate level: {error}; levels are {', '.join(Level)}") from error
+    chosen = [level for level in Level if level in wanted]
+    selected = None if claims is None else set(claims)
+    done: list[Claim] = []
+    with torch.enable_grad():
+        for statement in statements(geometry):
+            if selected is None or statement.name in selected:
+                done.append(_check(geometry, statement, chosen))
+        needed: frozenset[str] = frozenset()
+        positive, needed = check_positive(geometry, chosen)
+        if selected is None or positive.name in selected:
+            done.append(positive)
+    return Certificate(geometry.name, _assumptions(geometry, needed), tuple(done))
+
+
+def check_statement(geometry: Geometry, statement: Statement, level: Level) -> LevelResult:
+    """What one level says of one statement."""
+    with torch.enable_grad():
+        return _CHECKS[level](geometry, statement)
+
+
+def _check(geometry: Geometry, statement: Statement, levels: list[Level]) -> Claim:
+    results = [_CHECKS[level](geometry, statement) for level in levels]
+    results = [result for result in results if result.outcome is not Outcome.NOT_APPLICABLE]
+    refuted = any(result.outcome is Outcome.FALSE for result in results)
+    witness = find_witness(geometry, statement) if refuted else None
+    return Claim(statement.name, statement.text, statement.formula(geometry), tuple(results), witness)
+
+
+def _assumptions(geometry: Geometry, full_rank: frozenset[str]) -> tuple[str, ...]:
+    out = ["every inverse that occurs in a formula exists at the point"]
+    if full_rank:
+        factors = [factor for factor in geometry.names.factors if factor in full_rank]
+        out.append(f"full column rank of {', '.join(factors)} (for positive definiteness)")
+    return tuple(out)

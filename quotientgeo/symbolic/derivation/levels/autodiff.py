@@ -1,0 +1,131 @@
+"""Level (e): float64 tensors, every derivative by reverse-mode automatic differentiation.
+
+Directional derivatives use two reverse passes (the transpose of the transpose). Forward mode is avoided: in torch 2.13
+``jacfwd(hessian(.))`` through ``torch.linalg.solve`` returns wrong third derivatives. Inverses are ``torch.linalg.inv``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from fractions import Fraction
+
+import torch
+from torch import Tensor
+
+from quotientgeo.symbolic.algebra import Dimension
+from quotientgeo.symbolic.derivation.calculus import Calculus, Reading, Values, Variable
+from quotientgeo.symbolic.derivation.certificate import Level, LevelResult, Outcome
+from quotientgeo.symbolic.derivation.formula import Formula
+from quotientgeo.symbolic.derivation.geometry import Geometry
+from quotientgeo.symbolic.derivation.levels.points import assign_sizes, generator, number, numbers, sizes_text
+from quotientgeo.symbolic.derivation.levels.reading import Evaluation
+from quotientgeo.symbolic.derivation.statements import Statement
+
+TOLERANCE = 1e-9  # relative to the larger side; true residuals are near 1e-14, wrong formulas near 1e-2 or more
+
+
+class TorchArithmetic:
+    """Dense float64 matrices."""
+
+    def __init__(self, sizes: dict[str, int]) -> None:
+        self.sizes = sizes
+
+    def number(self, value: Fraction) -> Tensor:
+        return torch.full((1, 1), float(value), dtype=torch.float64)
+
+    def identity(self, size: Dimension) -> Tensor:
+        return torch.eye(number(size, self.sizes), dtype=torch.float64)
+
+    def zero(self, rows: Dimension, columns: Dimension) -> Tensor:
+        return torch.zeros(number(rows, self.sizes), number(columns, self.sizes), dtype=torch.float64)
+
+    def add(self, left: Tensor, right: Tensor) -> Tensor:
+        return left + right
+
+    def scale(self, value: Tensor, factor: Fraction) -> Tensor:
+        return value * float(factor)
+
+    def product(self, left: Tensor, right: Tensor) -> Tensor:
+        return left @ right
+
+    def transpose(self, value: Tensor) -> Tensor:
+        return value.mT
+
+    def inverse(self, value: Tensor) -> Tensor:
+        return torch.linalg.inv(value)
+
+    def trace(self, value: Tensor) -> Tensor:
+        return value.diagonal().sum().reshape(1, 1)
+
+
+class TorchCalculus(TorchArithmetic, Calculus[Tensor]):
+    """Values at one well-conditioned random point."""
+
+    def __init__(self, sizes: dict[str, int], seed: int) -> None:
+        super().__init__(sizes)
+        self.generator = torch.Generator().manual_seed(seed)
+        self.variables: dict[str, Tensor] = {}
+
+    def variable(self, variable: Variable) -> Tensor:
+        if variable.name not in self.variables:
+            self.variables[variable.name] = self._random(variable)
+        return self.variables[variable.name]
+
+    def _random(self, variable: Variable) -> Tensor:
+        """Orthonormal columns, disturbed; skew and symmetric parts where the kind asks for them."""
+        rows, columns = numbers(variable.shape, self.sizes)
+        draw = torch.randn(2, rows, columns, generator=self.generator, dtype=torch.float64)
+        frame = torch.linalg.qr(draw[0].mT).Q.mT if columns > rows else torch.linalg.qr(draw[0]).Q
+        if variable.kind == "orthogonal":
+            return frame
+        value = frame + 0.3 * draw[1]
+        if variable.kind in ("symmetric", "skew"):
+            return value + value.mT if variable.kind == "symmetric" else value - value.mT
+        return value
+
+    def apply(self, formula: Formula, values: Mapping[str, Tensor]) -> Tensor:
+        return Evaluation(self, values)(formula.expression)
+
+    def pair(self, left: Tensor, right: Tensor) -> Tensor:
+        return (left * right).sum().reshape(1, 1)
+
+    def derivative(
+        self, function: Callable[[Values[Tensor]], Values[Tensor]], at: Values[Tensor], direction: Values[Tensor]
+    ) -> Values[Tensor]:
+        time = torch.zeros((), dtype=torch.float64, requires_grad=True)
+        moved = {name: value + time * direction[name] if name in direction else value for name, value in at.items()}
+        return {key: _reverse_twice(value, time) for key, value in function(moved).items()}
+
+
+def _reverse_twice(value: Tensor, time: Tensor) -> Tensor:
+    """d value / d time by differentiating the pullback, which is linear in its cotangent."""
+    if not value.requires_grad:
+        return torch.zeros_like(value)
+    cotangent = torch.zeros_like(value, requires_grad=True)
+    (pullback,) = torch.autograd.grad(value, time, cotangent, create_graph=True, allow_unused=True)
+    if pullback is None or not pullback.requires_grad:
+        return torch.zeros_like(value)
+    (out,) = torch.autograd.grad(pullback, cotangent, create_graph=True, allow_unused=True)
+    return torch.zeros_like(value) if out is None else out
+
+
+def check_autodiff(geometry: Geometry, statement: Statement) -> LevelResult:
+    """Tested at one random point: relative difference of the sides below the tolerance."""
+    sizes = assign_sizes(geometry, 3, 5)
+    scope = sizes_text(sizes)
+    seed = generator("autodiff", geometry.name, statement.name).getrandbits(32)
+    reading = Reading(TorchCalculus(sizes, seed), geometry)
+    worst = 0.0
+    try:
+        pairs = statement.sides(reading, *reading.bind(statement.roles))
+    except torch.linalg.LinAlgError:
+        return LevelResult(
+            Level.AUTODIFF, Outcome.FALSE, scope, "an inverse in the formula does not exist at these sizes"
+        )
+    for left, right in pairs:
+        left, right = left.detach(), right.detach()
+        size = max(1.0, left.abs().max().item(), right.abs().max().item())
+        worst = max(worst, (left - right).abs().max().item() / size)
+    if not worst < TOLERANCE:  # also for NaN
+        return LevelResult(Level.AUTODIFF, Outcome.FALSE, scope, f"relative difference above {TOLERANCE:g}", worst)
+    return LevelResult(Level.AUTODIFF, Outcome.TESTED, scope, f"relative difference below {TOLERANCE:g}", worst)

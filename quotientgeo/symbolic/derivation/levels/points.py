@@ -1,0 +1,83 @@
+"""Sizes and exact random matrices at which claims are tested. Seeds are fixed: a certificate is reproducible."""
+
+from __future__ import annotations
+
+import random
+import zlib
+from fractions import Fraction
+
+from quotientgeo.symbolic.algebra import Dimension, Shape
+from quotientgeo.symbolic.derivation.calculus import Variable
+from quotientgeo.symbolic.derivation.geometry import Geometry
+
+Rows = list[list[Fraction]]
+
+
+def assign_sizes(geometry: Geometry, group: int, first: int, step: int = 1) -> dict[str, int]:
+    """Numbers for the symbolic sizes: ``group`` for those of groups, first, first + step, ... for the others in order."""
+    of_groups = {g.size for g in geometry.symmetry.groups}
+    out: dict[str, int] = {}
+    nxt = first
+    for size in geometry.sizes:
+        if isinstance(size, int):
+            continue
+        if size in of_groups:
+            out[size] = group
+        else:
+            out[size] = nxt
+            nxt += step
+    return out
+
+
+def number(size: Dimension, sizes: dict[str, int]) -> int:
+    """A size as a number."""
+    return size if isinstance(size, int) else sizes[size]
+
+
+def numbers(shape: Shape, sizes: dict[str, int]) -> tuple[int, int]:
+    """A shape as numbers."""
+    return number(shape[0], sizes), number(shape[1], sizes)
+
+
+def sizes_text(sizes: dict[str, int]) -> str:
+    """``(n, m, h) = (3, 4, 2)``, or ``declared sizes`` when none is symbolic."""
+    if not sizes:
+        return "the declared sizes"
+    if len(sizes) == 1:
+        return " = ".join(f"{name} = {size}" for name, size in sizes.items())
+    return f"({', '.join(sizes)}) = ({', '.join(map(str, sizes.values()))})"
+
+
+def generator(*parts: object) -> random.Random:
+    """A random generator seeded by text, the same under every hash seed."""
+    return random.Random(zlib.crc32(" ".join(map(str, parts)).encode()))
+
+
+def random_matrix(variable: Variable, sizes: dict[str, int], rng: random.Random, reach: int = 3) -> Rows:
+    """A matrix of the variable's shape and kind made of integers from 1 to reach with random signs (orthogonal: rational)."""
+    rows, columns = numbers(variable.shape, sizes)
+    if variable.kind == "orthogonal":
+        return _random_orthogonal(rows, rng)
+    entries = [[Fraction(rng.randint(1, reach) * rng.choice((-1, 1))) for _ in range(columns)] for _ in range(rows)]
+    if variable.kind == "invertible":  # unit lower times unit upper triangular, so never singular
+        lower = [[Fraction(i == j) if i <= j else entries[i][j] for j in range(rows)] for i in range(rows)]
+        upper = [[Fraction(2 * (i == j)) if i >= j else entries[i][j] for j in range(rows)] for i in range(rows)]
+        return [[sum((row[k] * upper[k][j] for k in range(rows)), Fraction(0)) for j in range(rows)] for row in lower]
+    if variable.kind in ("symmetric", "skew"):
+        sign = 1 if variable.kind == "symmetric" else -1
+        return [[entries[i][j] + sign * entries[j][i] for j in range(columns)] for i in range(rows)]
+    return entries
+
+
+def _random_orthogonal(size: int, rng: random.Random) -> Rows:
+    """Product of rational plane rotations with a random sign per column."""
+    out = [[Fraction(rng.choice((-1, 1)) if i == j else 0) for j in range(size)] for i in range(size)]
+    for i in range(size):
+        for j in range(i + 1, size):
+            t = Fraction(rng.randint(-3, 3), rng.randint(1, 3))
+            cosine, sine = (1 - t * t) / (1 + t * t), 2 * t / (1 + t * t)
+            out[i], out[j] = (
+                [cosine * a - sine * b for a, b in zip(out[i], out[j], strict=True)],
+                [sine * a + cosine * b for a, b in zip(out[i], out[j], strict=True)],
+            )
+    return out
