@@ -48,23 +48,21 @@ class _Call(nn.Module):
 class Probe:
     """The outputs of a model on one batch as a function of its parameters, in float64.
 
-    The model is not touched: tensors are swapped in for the call (functional_call), buffers are copies. ``seed`` fixes the
-    randomness of a forward pass in training mode.
+    The model is not touched: tensors are swapped in for the call (functional_call), buffers are copies.
     """
 
-    def __init__(self, model: nn.Module, batch: Any, forward: Forward | None, seed: int):
+    def __init__(self, model: nn.Module, batch: Any, forward: Forward | None):
         self._call = _Call(model, forward or default_forward)
         self._call.training = model.training
         self._buffers = {f"model.{name}": _double(b) for name, b in model.named_buffers()}
         self._batch = map_floats(batch)
-        self._seed = seed
 
-    def __call__(self, params: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """All floating tensors of the output, by where they were found."""
+    def __call__(self, params: Mapping[str, Tensor], seed: int) -> dict[str, Tensor]:
+        """All floating tensors of the output, by where they were found. ``seed`` is for what the forward pass draws."""
         given = {f"model.{name}": p for name, p in params.items()}
         buffers = {name: b.clone() for name, b in self._buffers.items()}
         with torch.random.fork_rng(), _InDouble():
-            torch.manual_seed(self._seed)
+            torch.manual_seed(seed)
             output = torch.func.functional_call(self._call, (given, buffers), (self._batch,))
         found: dict[str, Tensor] = {}
         _collect(output, "", found)

@@ -136,7 +136,7 @@ def run_verification(
     """See ``SymmetryGraph.verify``."""
     if not allow_training_mode:
         require_eval(graph.model)
-    trial = _Trial(graph, Probe(graph.model, batch, forward, seed), seed)
+    trial = _Trial(graph, Probe(graph.model, batch, forward), seed, random_forward=allow_training_mode)
     kinds = {b.name: b.kind for b in graph.blocks} | {s.name: s.kind for s in graph.shifts}
     names = list(kinds)
     residuals = trial.residuals(names, tolerance)
@@ -163,7 +163,7 @@ def _hidden(residual: float, control: float | None, tolerance: float) -> bool:
 class _Trial:
     """One set of random elements for all blocks and shifts, and the outputs where chosen ones of them have acted."""
 
-    def __init__(self, graph: SymmetryGraph, probe: Probe, seed: int):
+    def __init__(self, graph: SymmetryGraph, probe: Probe, seed: int, *, random_forward: bool):
         self.graph, self.probe, self.seed = graph, probe, seed
         self.base = raised(dict(graph.parameters))
         generator = torch.Generator().manual_seed(seed)
@@ -174,11 +174,13 @@ class _Trial:
         }
         with torch.no_grad():
             self.reference = self._outputs(self.base)
-            self.noise = change(self._outputs(self.base), self.reference)
+            # a forward pass that may draw numbers gets the same ones each time; otherwise other numbers must not matter
+            again = self.probe(self.graph.with_aliases(self.base), seed if random_forward else seed + 1)
+            self.noise = change(again, self.reference)
         self._check_reference()
 
     def _outputs(self, params: dict[str, Tensor]) -> dict[str, Tensor]:
-        return self.probe(self.graph.with_aliases(params))
+        return self.probe(self.graph.with_aliases(params), self.seed)
 
     def _check_reference(self) -> None:
         bad = [name for name, tensor in self.reference.items() if bool(torch.isnan(tensor).any())]

@@ -14,8 +14,8 @@ VOCABULARY = 13
 def rotate(x: Tensor, rotary: int) -> Tensor:
     """Rotary positions on the first ``rotary`` dimensions of x (batch, heads, length, size), half-split pairs."""
     half = rotary // 2
-    angles = torch.arange(x.shape[-2])[:, None] * 10.0 ** -torch.arange(half)
-    cos, sin = angles.cos().to(x), angles.sin().to(x)
+    angles = torch.arange(x.shape[-2], dtype=x.dtype)[:, None] * 10.0 ** -torch.arange(half)
+    cos, sin = angles.cos(), angles.sin()
     first, second = x[..., :half], x[..., half:rotary]
     return torch.cat([first * cos - second * sin, second * cos + first * sin, x[..., rotary:]], dim=-1)
 
