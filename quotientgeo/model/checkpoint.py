@@ -201,7 +201,7 @@ def _ignored(model: nn.Module, unexpected: Iterable[str], patterns: Sequence[str
     refused = [name for name in names if not allowed(name)]
     if refused:
         raise CheckpointError(
-            f"{where} stores {len(refused)} tensors that {type(model).__name__} does not have: {_listed(refused)}; "
+            f"{where}: {type(model).__name__} has no place for stored tensors ({len(refused)}): {_listed(refused)}; "
             "choose the class that they belong to, or name them in ignore_unexpected if no output depends on them"
         )
     return tuple(names)
@@ -211,7 +211,7 @@ def _require_complete(wanted: Mapping[str, Tensor], named: Mapping[str, Tensor],
     stored = {storage_key(tensor) for name, tensor in wanted.items() if name in named}
     missing = [name for name, tensor in wanted.items() if name not in named and storage_key(tensor) not in stored]
     if missing:
-        raise CheckpointError(f"{where} lacks {len(missing)} tensors that the model needs: {_listed(missing)}")
+        raise CheckpointError(f"{where}: tensors that the model needs are missing ({len(missing)}): {_listed(missing)}")
 
 
 def _require_fitting(wanted: Mapping[str, Tensor], values: Mapping[str, Tensor], where: str) -> None:
