@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import inspect
 import keyword
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Protocol
@@ -62,6 +62,14 @@ class Names:
         """Second argument of the metric."""
         return f"eta_{factor}"
 
+    def third_tangent(self, factor: str) -> str:
+        """A further tangent, for claims about linearity."""
+        return f"zeta_{factor}"
+
+    def other_element(self, element: str) -> str:
+        """A second group element, for claims about composition."""
+        return f"other_{element}"
+
     def euclidean(self, factor: str) -> str:
         """Euclidean gradient of a function with respect to a factor."""
         return f"d{factor}"
@@ -74,8 +82,9 @@ class Names:
     @property
     def all(self) -> tuple[str, ...]:
         """Every reserved letter of the problem."""
-        rest = [make(f) for make in (self.tangent, self.second_tangent, self.euclidean) for f in self.factors]
-        return (*self.factors, *rest, *self.elements, *self.algebra)
+        makers = (self.tangent, self.second_tangent, self.third_tangent, self.euclidean)
+        rest = [make(f) for make in makers for f in self.factors]
+        return (*self.factors, *rest, *self.elements, *map(self.other_element, self.elements), *self.algebra)
 
 
 class Factors:
@@ -144,17 +153,19 @@ class Symmetry:
         """A new alphabet with every letter of the problem declared."""
         alphabet = Alphabet()
         names = self.names
-        for rename in (str, names.tangent, names.second_tangent, names.euclidean):
+        for rename in (str, names.tangent, names.second_tangent, names.third_tangent, names.euclidean):
             for factor, shape in self.factors.items():
                 alphabet.declare(rename(factor), shape)
         for element, algebra, group in zip(names.elements, names.algebra, self.groups, strict=True):
             alphabet.declare(element, (group.size, group.size), group.element_kind)
+            alphabet.declare(names.other_element(element), (group.size, group.size), group.element_kind)
             alphabet.declare(algebra, (group.size, group.size), group.algebra_kind)
         return alphabet
 
     def read_action(self, alphabet: Alphabet) -> dict[str, tuple[sp.MatrixExpr, Polynomial]]:
         """The moved factors as {factor: (what the user wrote, polynomial)}."""
-        symbols = [sympy_symbol(alphabet, name) for name in (*self.names.elements, *self.names.factors)]
+        letters = (*self.names.elements, *self.names.factors)
+        symbols = [sympy_symbol(alphabet, name) for name in letters]
         moved = _call(f"action of {self.name}", self.action, symbols)
         moved = tuple(moved) if isinstance(moved, tuple | list) else (moved,)
         if len(moved) != len(self.factors):
@@ -164,7 +175,7 @@ class Symmetry:
             )
         out = {}
         for (factor, shape), expression in zip(self.factors.items(), moved, strict=True):
-            polynomial = _read_matrix(f"action of {self.name} on {factor}", expression, alphabet)
+            polynomial = _read_matrix(f"action of {self.name} on {factor}", expression, alphabet, letters)
             if polynomial.shape != shape:
                 raise DeclarationError(
                     f"action of {self.name} turns {factor} of shape {shape} into {expression} of shape {polynomial.shape}"
@@ -183,9 +194,9 @@ class Symmetry:
         out: list[tuple[sp.Basic, Polynomial | TracePolynomial]] = []
         for value in values:
             if isinstance(value, sp.MatrixExpr):
-                out.append((value, _read_matrix(place, value, alphabet)))
+                out.append((value, _read_matrix(place, value, alphabet, self.factors)))
             else:
-                out.append((value, _read_scalar(place, value, alphabet)))
+                out.append((value, _read_scalar(place, value, alphabet, self.factors)))
             if not out[-1][1].symbols():
                 raise DeclarationError(f"{place}: {value} depends on no factor, so preserving it says nothing")
         return out
@@ -222,7 +233,8 @@ class Metric:
         ]
         place = f"metric {self.name}"
         expression = _call(place, self.inner, arguments)
-        value = _read_scalar(place, expression, alphabet)
+        letters = (*names.factors, *names.tangents, *map(names.second_tangent, names.factors))
+        value = _read_scalar(place, expression, alphabet, letters)
         _check_bilinear(place, value, names)
         return expression, value
 
@@ -317,15 +329,27 @@ def _call(place: str, function: Callable[..., Any], arguments: list[Any]) -> Any
         ) from error
 
 
-def _read_matrix(place: str, expression: Any, alphabet: Alphabet) -> Polynomial:
+def _read_matrix(place: str, expression: Any, alphabet: Alphabet, letters: Iterable[str]) -> Polynomial:
     try:
-        return polynomial_from_sympy(sp.sympify(expression), alphabet)
+        value = polynomial_from_sympy(sp.sympify(expression), alphabet)
     except DeclarationError as error:
         raise DeclarationError(f"{place}: {error}") from error
+    _check_letters(place, value, letters)
+    return value
 
 
-def _read_scalar(place: str, expression: Any, alphabet: Alphabet) -> TracePolynomial:
+def _read_scalar(place: str, expression: Any, alphabet: Alphabet, letters: Iterable[str]) -> TracePolynomial:
     try:
-        return trace_from_sympy(expression, alphabet)
+        value = trace_from_sympy(expression, alphabet)
     except DeclarationError as error:
         raise DeclarationError(f"{place}: {error}") from error
+    _check_letters(place, value, letters)
+    return value
+
+
+def _check_letters(place: str, value: Polynomial | TracePolynomial, letters: Iterable[str]) -> None:
+    """A symbol from outside the function (perhaps called like a letter of the problem) would pass for that letter."""
+    allowed = tuple(letters)
+    strange = sorted(set(value.symbols()) - set(allowed))
+    if strange:
+        raise DeclarationError(f"{place} contains {', '.join(strange)}; it may only depend on {', '.join(allowed)}")

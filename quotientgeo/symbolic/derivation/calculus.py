@@ -76,15 +76,15 @@ def variables_of(geometry: Geometry, role: str) -> dict[str, Variable]:
         "p": str,
         "xi": names.tangent,
         "eta": names.second_tangent,
-        "zeta": lambda factor: f"zeta_{factor}",
+        "zeta": names.third_tangent,
         "d": names.euclidean,
     }
     if role in per_factor:
         return {f: Variable(per_factor[role](f), shape, "general") for f, shape in geometry.factors.items()}
     if role == "X":
         return {x: Variable(x, geometry.alphabet.shape(x), geometry.kind(x)) for x in names.algebra}
-    suffix = {"A": "", "B": "_2"}[role]
-    return {e: Variable(e + suffix, geometry.alphabet.shape(e), geometry.kind(e)) for e in names.elements}
+    rename: Callable[[str], str] = names.other_element if role == "B" else str
+    return {e: Variable(rename(e), geometry.alphabet.shape(e), geometry.kind(e)) for e in names.elements}
 
 
 class Reading(Generic[V]):

@@ -14,6 +14,8 @@ from typing import Any
 
 from quotientgeo.errors import CertificateError
 
+_SHOWN = 3  # claims that an error message spells out
+
 
 class Level(StrEnum):
     """The routes by which a claim can be confirmed, strongest first."""
@@ -175,8 +177,10 @@ class Certificate:
             )
         broken = [claim for claim in self.claims if not claim.holds]
         if broken:
-            details = "\n".join(map(str, broken))
-            raise CertificateError(f"{self.subject}: {len(broken)} claim(s) do not hold\n{details}")
+            details = "\n".join(map(str, broken[:_SHOWN]))
+            rest = ", ".join(claim.name for claim in broken[_SHOWN:])
+            more = f"\nand also: {rest}" if rest else ""
+            raise CertificateError(f"{self.subject}: {len(broken)} claim(s) do not hold\n{details}{more}")
 
     def to_json(self) -> str:
         """The record as JSON: the same bytes for the same declaration, on any machine and under any hash seed."""

@@ -8,6 +8,7 @@ from typing import TypeAlias
 
 import sympy as sp
 
+from quotientgeo.errors import DeclarationError
 from quotientgeo.symbolic.algebra import Polynomial, TracePolynomial
 
 
@@ -19,6 +20,9 @@ class MatrixFormula:
     arguments: tuple[str, ...]
     polynomial: Polynomial
     expression: sp.MatrixExpr
+
+    def __post_init__(self) -> None:
+        _check_letters(self.name, self.arguments, self.polynomial)
 
     @classmethod
     def derived(cls, name: str, arguments: Iterable[str], polynomial: Polynomial) -> MatrixFormula:
@@ -38,6 +42,9 @@ class ScalarFormula:
     polynomial: TracePolynomial
     expression: sp.Expr
 
+    def __post_init__(self) -> None:
+        _check_letters(self.name, self.arguments, self.polynomial)
+
     @classmethod
     def derived(cls, name: str, arguments: Iterable[str], polynomial: TracePolynomial) -> ScalarFormula:
         """A formula that the engine derived; its SymPy form is a view of the polynomial."""
@@ -45,6 +52,12 @@ class ScalarFormula:
 
     def __str__(self) -> str:
         return f"{self.name} = {self.polynomial}"
+
+
+def _check_letters(name: str, arguments: tuple[str, ...], polynomial: Polynomial | TracePolynomial) -> None:
+    strange = sorted(set(polynomial.symbols()) - set(arguments))
+    if strange:
+        raise DeclarationError(f"{name} contains {', '.join(strange)}, but may only depend on {', '.join(arguments)}")
 
 
 Formula: TypeAlias = MatrixFormula | ScalarFormula

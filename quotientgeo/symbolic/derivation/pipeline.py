@@ -88,7 +88,7 @@ def _declared_preserved(symmetry: Symmetry, alphabet: Alphabet) -> Iterable[Form
 
 def _side(alphabet: Alphabet, names: Names, action: Mapping[str, Polynomial]) -> str:
     """Whether the action composes as A (B p) = (A B) p or as a right action; left unless only right is provable."""
-    other = {e: alphabet.declare(f"{e}_2", alphabet.shape(e), alphabet.kind(e)) for e in names.elements}
+    other = {e: alphabet[names.other_element(e)] for e in names.elements}
     inner = {factor: moved.substitute(other) for factor, moved in action.items()}
     twice = {factor: moved.substitute(inner) for factor, moved in action.items()}
 

@@ -49,7 +49,7 @@ def _gradient(terms: list[sp.MatrixExpr], symbol: sp.MatrixSymbol) -> sp.MatrixE
 
 def _along(value: sp.MatrixExpr, symbol: sp.MatrixSymbol, velocity: sp.MatrixExpr) -> sp.MatrixExpr:
     """Directional derivative of a matrix-valued expression, by two gradients of traces."""
-    probe = sp.MatrixSymbol("probe", *value.shape)
+    probe = sp.MatrixSymbol("probe *", *value.shape)  # no identifier, so no letter of a declaration
     pullback = _gradient(_summands(probe.T * value), symbol)
     return _gradient(_summands(pullback.T * velocity), probe)
 
@@ -86,7 +86,7 @@ def _momentum_residuals(geometry: Geometry) -> list[sp.MatrixExpr]:
 def _acceleration_residuals(geometry: Geometry) -> list[sp.MatrixExpr]:
     """d/dt dL/dxi_F - dL/dF with the derived acceleration put in, L = 1/2 <xi, xi>."""
     p, xi, eta = (_symbols(geometry, role) for role in ("p", "xi", "eta"))
-    acc = {f: sp.MatrixSymbol(f"acc_{f}", *p[f].shape) for f in p}
+    acc = {f: sp.MatrixSymbol(f"acceleration of {f}", *p[f].shape) for f in p}
     twice = _summands(geometry.inner.expression.xreplace({eta[f]: xi[f] for f in p}))
     out = []
     for f in p:

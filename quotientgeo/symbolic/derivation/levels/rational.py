@@ -25,6 +25,8 @@ from quotientgeo.symbolic.derivation.levels.points import (
 from quotientgeo.symbolic.derivation.levels.reading import Evaluation
 from quotientgeo.symbolic.derivation.statements import Statement
 
+_REACH = 50  # largest entry at a test point: small ones are symmetric, or alike, too often by chance
+
 
 class Dual:
     """a + sum of e_S a_S with e_i^2 = 0, S a non-empty set of directions (a bit mask)."""
@@ -205,7 +207,7 @@ def check_rational(geometry: Geometry, statement: Statement) -> LevelResult:
     sizes = assign_sizes(geometry, 2, 3)
     scope = sizes_text(sizes)
     try:
-        _, pairs = evaluate_sides(geometry, statement, sizes, "check")
+        _, pairs = evaluate_sides(geometry, statement, sizes, "check", _REACH)
     except ZeroDivisionError:
         return LevelResult(
             Level.RATIONAL, Outcome.FALSE, scope, "an inverse in the formula does not exist at these sizes"
