@@ -1,7 +1,8 @@
 """The canonical gauge of a pair: orthonormal frames of both factors in which G H' is diagonal.
 
 QR of both factors and an SVD of the small core R_G R_H', in float64. Gram matrices are never formed: they square the
-condition number of the gauge, which is arbitrary, and so would lose every digit at condition 1e8.
+condition number of the gauge, which is arbitrary, and so would lose every digit at condition 1e8. QR itself loses one factor of
+the condition; a residual in doubled precision and a second QR give that back, so that frames are as good in any gauge.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import torch
 from torch import Tensor
 
 from quotientgeo.errors import NonFiniteError, RankDeficientError, ShapeError
+from quotientgeo.geometry.compensated import multiply_add
 
 _NAMED_BLOCKS = 4  # how many offending batch indices an error message spells out
 
@@ -21,8 +23,9 @@ class Frames(NamedTuple):
     """Canonical frames of G (..., n, h) and H (..., m, h): G = F_G T_G, H = F_H T_H, T_G T_H' = diag(s).
 
     F_G (..., n, h) and F_H (..., m, h) have orthonormal columns; s (..., h) are the singular values of W = G H',
-    descending, so that W = F_G diag(s) F_H'; T_G and T_H (..., h, h). Frames are unique up to a joint sign of each column
-    pair, and up to a joint rotation inside equal singular values. They are constants: nothing differentiates through them.
+    descending, so that W = F_G diag(s) F_H'; T_G and T_H (..., h, h) are continued beyond float64 by T_G_low and T_H_low.
+    Frames are unique up to a joint sign of each column pair, and up to a joint rotation inside equal singular values. They
+    are constants: nothing differentiates through them.
     """
 
     F_G: Tensor
@@ -30,6 +33,8 @@ class Frames(NamedTuple):
     s: Tensor
     T_G: Tensor
     T_H: Tensor
+    T_G_low: Tensor
+    T_H_low: Tensor
 
     @property
     def sizes(self) -> tuple[int, int, int]:
@@ -45,7 +50,7 @@ class Frames(NamedTuple):
         return Frames(
             self.F_G.to(device=device, dtype=dtype or self.F_G.dtype),
             self.F_H.to(device=device, dtype=dtype or self.F_H.dtype),
-            *(small.to(device=device) for small in (self.s, self.T_G, self.T_H)),
+            *(small.to(device=device) for small in self[2:]),
         )
 
 
@@ -93,20 +98,53 @@ def canonical_frames(
     n, m = G.shape[-2], H.shape[-2]
     resolution = torch.finfo(G.dtype if G.dtype in (torch.float32, torch.float64) else torch.float32).eps
     tolerance = max(n, m) * resolution if rank_tolerance is None else rank_tolerance
-    (Q_G, R_G, scale_G), (Q_H, R_H, scale_H) = (_scaled_qr(factor.detach().double()) for factor in (G, H))
-    U, s, Vt = torch.linalg.svd(R_G @ R_H.mT)
-    _check_rank(R_G, R_H, s, tolerance, min(tolerance, max(n, m) * torch.finfo(torch.float64).eps), names)
-    s = s * (scale_G * scale_H)[..., None]
+    G_parts, H_parts = (_scaled_qr(factor.detach().double()) for factor in (G, H))
+    first = multiply_add(G_parts.R @ H_parts.R_low.mT + G_parts.R_low @ H_parts.R.mT, G_parts.R, H_parts.R.mT)
+    U, s, Vt = torch.linalg.svd(first[0] + first[1])
+    factor_tolerance = min(tolerance, max(n, m) * torch.finfo(torch.float64).eps)
+    _check_rank(G_parts.R, H_parts.R, s, tolerance, factor_tolerance, names)
+    s = s * (G_parts.scale * H_parts.scale)[..., None]
     _check_range(s, names)
-    return Frames(Q_G @ U, Q_H @ Vt.mT, s, U.mT @ R_G * scale_G[..., None, None], Vt @ R_H * scale_H[..., None, None])
+    T_G, T_G_low = _rotated(U.mT, G_parts)
+    T_H, T_H_low = _rotated(Vt, H_parts)
+    return Frames(G_parts.Q @ U, H_parts.Q @ Vt.mT, s, T_G, T_H, T_G_low, T_H_low)
 
 
-def _scaled_qr(factor: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Q, R and a power of two with factor = Q R scale: the product of two R then neither overflows nor underflows."""
+class _Factor(NamedTuple):
+    """factor = Q (R + R_low) scale, with a power of two for scale (...): products of two R neither overflow nor underflow."""
+
+    Q: Tensor
+    R: Tensor
+    R_low: Tensor
+    scale: Tensor
+
+
+def _scaled_qr(factor: Tensor) -> _Factor:
+    """QR whose relation to the factor holds to rounding *after* whitening, |factor R^-1 - Q|, not only before.
+
+    With E = (factor - Q R) R^-1 from a residual in doubled precision, factor = (Q + E) R; the QR of Q + E, whose condition
+    is 1, gives orthonormal columns and a small change of R.
+    """
     largest = factor.abs().amax((-2, -1))
     scale = torch.exp2(torch.where(largest > 0, largest, 1.0).log2().floor().clamp(-1000.0, 1000.0))
-    Q, R = torch.linalg.qr(factor / scale[..., None, None])
-    return Q, R, scale
+    factor = factor / scale[..., None, None]
+    Q, R = torch.linalg.qr(factor)
+    identity = torch.eye(R.shape[-1], dtype=R.dtype, device=R.device)
+    diagonal = torch.diagonal(R, dim1=-2, dim2=-1).abs()
+    singular = diagonal.amin(-1) <= torch.finfo(R.dtype).eps * diagonal.amax(-1)  # refused later, by name
+    divisor = torch.where(singular[..., None, None], identity, R)
+    residual = torch.stack(multiply_add(factor, -Q, R)).sum(0)
+    Q, change = torch.linalg.qr(Q + torch.linalg.solve_triangular(divisor, residual, upper=True, left=False))
+    signs = torch.where(torch.diagonal(change, dim1=-2, dim2=-1) < 0, -1.0, 1.0)
+    Q, change = Q * signs[..., None, :], change * signs[..., :, None]
+    return _Factor(Q, R, (change - identity) @ R, scale)
+
+
+def _rotated(rotation: Tensor, factor: _Factor) -> tuple[Tensor, Tensor]:
+    """rotation (R + R_low) scale as high + low."""
+    high, low = multiply_add(torch.zeros_like(factor.R), rotation, factor.R)
+    scale = factor.scale[..., None, None]
+    return high * scale, (low + rotation @ factor.R_low) * scale
 
 
 def _check_factors(G: Tensor, H: Tensor, names: Sequence[str] | None) -> None:

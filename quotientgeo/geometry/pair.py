@@ -12,6 +12,7 @@ from torch import Tensor
 
 from quotientgeo.errors import DeclarationError
 from quotientgeo.geometry import flow, invariant, mixed
+from quotientgeo.geometry.compensated import multiply_add
 from quotientgeo.geometry.coordinates import Horizontal, zeros
 from quotientgeo.geometry.gauge import Frames, canonical_frames
 from quotientgeo.geometry.generated import ORDERS, generated_code
@@ -150,16 +151,21 @@ class PairGeometry:
         """End point at t = 1 of the geodesic along any tangent, horizontal or not, in the original gauge and in float64."""
         Y_G, Y_H = self._end(self.frames, *self._canonical(xi_G, xi_H))
         columns = _row(self._functions.canonical_columns(self.frames), torch.float64)
-        return Y_G / columns @ self.frames.T_G, Y_H / columns @ self.frames.T_H
+        return self._from_whitened(Y_G / columns, Y_H / columns)
 
     def _canonical(self, xi_G: Tensor, xi_H: Tensor) -> tuple[Tensor, Tensor]:
         """A tangent at the original point in the metric's canonical representation, float64."""
-        columns = _row(self._functions.canonical_columns(self.frames), torch.float64)
-        X_G, X_H = (
-            torch.linalg.solve(T, xi.double(), left=False) * columns
-            for T, xi in ((self.frames.T_G, xi_G), (self.frames.T_H, xi_H))
+        frames, columns = self.frames, _row(self._functions.canonical_columns(self.frames), torch.float64)
+        return (
+            _whiten(xi_G.double(), frames.T_G, frames.T_G_low) * columns,
+            _whiten(xi_H.double(), frames.T_H, frames.T_H_low) * columns,
         )
-        return X_G, X_H
+
+    def _from_whitened(self, Y_G: Tensor, Y_H: Tensor) -> tuple[Tensor, Tensor]:
+        """(Y_G T_G, Y_H T_H): from the gauge of the frames to the original one."""
+        return _coloured(Y_G, self.frames.T_G, self.frames.T_G_low), _coloured(
+            Y_H, self.frames.T_H, self.frames.T_H_low
+        )
 
     def project(self, xi_G: Tensor, xi_H: Tensor) -> tuple[Tensor, Tensor]:
         """Horizontal part of a tangent at the original point and gauge, orthogonal in the metric, in float64."""
@@ -168,13 +174,13 @@ class PairGeometry:
     def original(self, Y_G: Tensor, Y_H: Tensor) -> tuple[Tensor, Tensor]:
         """Points in the gauge of ``exp`` moved to the gauge of the original point, in float64: (G, H) from ``base``."""
         root = _row(self.frames.s.sqrt(), torch.float64)
-        return Y_G.double() / root @ self.frames.T_G, Y_H.double() / root @ self.frames.T_H
+        return self._from_whitened(Y_G.double() / root, Y_H.double() / root)
 
     def displacement(self, z: Horizontal) -> tuple[Tensor, Tensor]:
         """(xi_G (..., n, h), xi_H (..., m, h)): the horizontal tangent z at the original point and gauge, in float64."""
         X_G, X_H = self._functions.lift(self.frames, _double(z))
         columns = _row(self._functions.canonical_columns(self.frames), torch.float64)
-        return X_G / columns @ self.frames.T_G, X_H / columns @ self.frames.T_H
+        return self._from_whitened(X_G / columns, X_H / columns)
 
     def coordinates(self, xi_G: Tensor, xi_H: Tensor) -> Horizontal:
         """Inverse of ``displacement``, in float64; of any other tangent, the coordinates of its horizontal part."""
@@ -236,6 +242,19 @@ class PairGeometry:
 def _row(values: Tensor, dtype: torch.dtype) -> Tensor:
     """Values (..., h) as a row (..., 1, h) that scales columns."""
     return values[..., None, :].to(dtype)
+
+
+def _coloured(Y: Tensor, T: Tensor, T_low: Tensor) -> Tensor:
+    """Y (T + T_low), rounded once."""
+    high, low = multiply_add(Y @ T_low, Y, T)
+    return high + low
+
+
+def _whiten(xi: Tensor, T: Tensor, T_low: Tensor) -> Tensor:
+    """xi (T + T_low)^-1, refined once: its error does not grow with the condition of T."""
+    first = torch.linalg.solve(T, xi, left=False)
+    high, low = multiply_add(xi, -first, T)
+    return first + torch.linalg.solve(T, high + (low - first @ T_low), left=False)
 
 
 def _double(z: Horizontal) -> Horizontal:
