@@ -18,16 +18,16 @@ def inner(G: Tensor, H: Tensor, xi_G: Tensor, xi_H: Tensor, eta_G: Tensor, eta_H
         inner = tr(P^-1 xi_G' eta_G) + tr(Q^-1 xi_H' eta_H)
         with P = G' G, Q = H' H
 
-    Shapes: G (..., n, h), H (..., m, h), xi_G (..., n, h), xi_H (..., m, h), eta_G (..., n, h), eta_H (..., m, h);
-    returns inner (...).
+    Shapes: G (..., n, h), H (..., m, h), xi_G (..., n, h), xi_H (..., m, h), eta_G (..., n, h),
+    eta_H (..., m, h); returns inner (...).
     """
-    Q = H.mT @ H
-    chol_Q = torch.linalg.cholesky(Q)
-    t1 = torch.cholesky_solve(xi_H.mT, chol_Q)
     P = G.mT @ G
     chol_P = torch.linalg.cholesky(P)
-    t2 = torch.cholesky_solve(xi_G.mT, chol_P)
-    return (t1.mT * eta_H).sum(dim=(-2, -1)) + (t2.mT * eta_G).sum(dim=(-2, -1))
+    t1 = torch.cholesky_solve(xi_G.mT, chol_P)
+    Q = H.mT @ H
+    chol_Q = torch.linalg.cholesky(Q)
+    t2 = torch.cholesky_solve(xi_H.mT, chol_Q)
+    return (t1.mT * eta_G).sum(dim=(-2, -1)) + (t2.mT * eta_H).sum(dim=(-2, -1))
 
 
 def gradient(G: Tensor, H: Tensor, dG: Tensor, dH: Tensor) -> tuple[Tensor, Tensor]:
@@ -37,8 +37,8 @@ def gradient(G: Tensor, H: Tensor, dG: Tensor, dH: Tensor) -> tuple[Tensor, Tens
         grad_H = dH Q
         with P = G' G, Q = H' H
 
-    Shapes: G (..., n, h), H (..., m, h), dG (..., n, h), dH (..., m, h); returns grad_G (..., n, h), grad_H (..., m,
-    h).
+    Shapes: G (..., n, h), H (..., m, h), dG (..., n, h), dH (..., m, h); returns grad_G (..., n, h),
+    grad_H (..., m, h).
     """
     batch = torch.broadcast_shapes(G.shape[:-2], H.shape[:-2], dG.shape[:-2], dH.shape[:-2])
     P = G.mT @ G
@@ -87,8 +87,8 @@ def acceleration(G: Tensor, H: Tensor, xi_G: Tensor, xi_H: Tensor) -> tuple[Tens
         acc_H = xi_H Q^-1 (H' xi_H + xi_H' H) - H Q^-1 xi_H' xi_H
         with P = G' G, Q = H' H
 
-    Shapes: G (..., n, h), H (..., m, h), xi_G (..., n, h), xi_H (..., m, h); returns acc_G (..., n, h), acc_H (..., m,
-    h).
+    Shapes: G (..., n, h), H (..., m, h), xi_G (..., n, h), xi_H (..., m, h); returns acc_G (..., n, h),
+    acc_H (..., m, h).
     """
     batch = torch.broadcast_shapes(G.shape[:-2], H.shape[:-2], xi_G.shape[:-2], xi_H.shape[:-2])
     t1 = G.mT @ xi_G
@@ -125,7 +125,8 @@ def taylor_1(G: Tensor, H: Tensor, xi_G: Tensor, xi_H: Tensor) -> tuple[Tensor, 
 def taylor_2(G: Tensor, H: Tensor, xi_G: Tensor, xi_H: Tensor) -> tuple[Tensor, Tensor]:
     """End point at t = 1 of the order-2 Taylor polynomial of the geodesic through (G, H) with velocity (xi_G, xi_H).
 
-        x + xi + x^(2) / 2, with x^(2) the acceleration
+        x + xi + x^(2) / 2
+        with x^(2) the acceleration
 
     Shapes: G (..., n, h), H (..., m, h), xi_G (..., n, h), xi_H (..., m, h); returns G1 (..., n, h), H1 (..., m, h).
     """
@@ -150,7 +151,8 @@ def taylor_2(G: Tensor, H: Tensor, xi_G: Tensor, xi_H: Tensor) -> tuple[Tensor, 
 def taylor_3(G: Tensor, H: Tensor, xi_G: Tensor, xi_H: Tensor) -> tuple[Tensor, Tensor]:
     """End point at t = 1 of the order-3 Taylor polynomial of the geodesic through (G, H) with velocity (xi_G, xi_H).
 
-        x + xi + x^(2) / 2 + x^(3) / 6, with x^(2) the acceleration and x^(k+1) = d x^(k)[x := xi, xi := x^(2)]
+        x + xi + x^(2) / 2 + x^(3) / 6
+        with x^(2) the acceleration, x^(k+1) = d x^(k) in the direction (xi, x^(2)) of (point, velocity)
 
     Shapes: G (..., n, h), H (..., m, h), xi_G (..., n, h), xi_H (..., m, h); returns G1 (..., n, h), H1 (..., m, h).
     """
@@ -187,8 +189,8 @@ def taylor_3(G: Tensor, H: Tensor, xi_G: Tensor, xi_H: Tensor) -> tuple[Tensor, 
 def taylor_4(G: Tensor, H: Tensor, xi_G: Tensor, xi_H: Tensor) -> tuple[Tensor, Tensor]:
     """End point at t = 1 of the order-4 Taylor polynomial of the geodesic through (G, H) with velocity (xi_G, xi_H).
 
-        x + xi + x^(2) / 2 + x^(3) / 6 + x^(4) / 24, with x^(2) the acceleration and x^(k+1) = d x^(k)[x := xi, xi :=
-            x^(2)]
+        x + xi + x^(2) / 2 + x^(3) / 6 + x^(4) / 24
+        with x^(2) the acceleration, x^(k+1) = d x^(k) in the direction (xi, x^(2)) of (point, velocity)
 
     Shapes: G (..., n, h), H (..., m, h), xi_G (..., n, h), xi_H (..., m, h); returns G1 (..., n, h), H1 (..., m, h).
     """

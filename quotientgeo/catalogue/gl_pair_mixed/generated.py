@@ -15,15 +15,15 @@ FACTORS = {"G": ("n", "h"), "H": ("m", "h")}
 def inner(G: Tensor, H: Tensor, xi_G: Tensor, xi_H: Tensor, eta_G: Tensor, eta_H: Tensor) -> Tensor:
     """Inner product of the tangents (xi_G, xi_H) and (eta_G, eta_H) at (G, H).
 
-        inner = tr(P xi_H' eta_H) + tr(Q xi_G' eta_G)
+        inner = tr(Q xi_G' eta_G) + tr(P xi_H' eta_H)
         with P = G' G, Q = H' H
 
-    Shapes: G (..., n, h), H (..., m, h), xi_G (..., n, h), xi_H (..., m, h), eta_G (..., n, h), eta_H (..., m, h);
-    returns inner (...).
+    Shapes: G (..., n, h), H (..., m, h), xi_G (..., n, h), xi_H (..., m, h), eta_G (..., n, h),
+    eta_H (..., m, h); returns inner (...).
     """
-    P = G.mT @ G
     Q = H.mT @ H
-    return ((xi_H @ P) * eta_H).sum(dim=(-2, -1)) + ((xi_G @ Q) * eta_G).sum(dim=(-2, -1))
+    P = G.mT @ G
+    return ((xi_G @ Q) * eta_G).sum(dim=(-2, -1)) + ((xi_H @ P) * eta_H).sum(dim=(-2, -1))
 
 
 def gradient(G: Tensor, H: Tensor, dG: Tensor, dH: Tensor) -> tuple[Tensor, Tensor]:
@@ -33,18 +33,16 @@ def gradient(G: Tensor, H: Tensor, dG: Tensor, dH: Tensor) -> tuple[Tensor, Tens
         grad_H = dH P^-1
         with P = G' G, Q = H' H
 
-    Shapes: G (..., n, h), H (..., m, h), dG (..., n, h), dH (..., m, h); returns grad_G (..., n, h), grad_H (..., m,
-    h).
+    Shapes: G (..., n, h), H (..., m, h), dG (..., n, h), dH (..., m, h); returns grad_G (..., n, h),
+    grad_H (..., m, h).
     """
     batch = torch.broadcast_shapes(G.shape[:-2], H.shape[:-2], dG.shape[:-2], dH.shape[:-2])
     Q = H.mT @ H
     chol_Q = torch.linalg.cholesky(Q)
-    t1 = torch.cholesky_solve(dG.mT, chol_Q)
     P = G.mT @ G
     chol_P = torch.linalg.cholesky(P)
-    t2 = torch.cholesky_solve(dH.mT, chol_P)
-    grad_G = t1.mT
-    grad_H = t2.mT
+    grad_G = torch.cholesky_solve(dG.mT, chol_Q).mT
+    grad_H = torch.cholesky_solve(dH.mT, chol_P).mT
     return grad_G.expand(*batch, -1, -1), grad_H.expand(*batch, -1, -1)
 
 
@@ -85,8 +83,8 @@ def acceleration(G: Tensor, H: Tensor, xi_G: Tensor, xi_H: Tensor) -> tuple[Tens
         acc_H = H xi_G' xi_G P^-1 - xi_H (G' xi_G + xi_G' G) P^-1
         with P = G' G, Q = H' H
 
-    Shapes: G (..., n, h), H (..., m, h), xi_G (..., n, h), xi_H (..., m, h); returns acc_G (..., n, h), acc_H (..., m,
-    h).
+    Shapes: G (..., n, h), H (..., m, h), xi_G (..., n, h), xi_H (..., m, h); returns acc_G (..., n, h),
+    acc_H (..., m, h).
     """
     t1 = H.mT @ xi_H
     t2 = t1 + t1.mT
@@ -122,7 +120,8 @@ def taylor_1(G: Tensor, H: Tensor, xi_G: Tensor, xi_H: Tensor) -> tuple[Tensor, 
 def taylor_2(G: Tensor, H: Tensor, xi_G: Tensor, xi_H: Tensor) -> tuple[Tensor, Tensor]:
     """End point at t = 1 of the order-2 Taylor polynomial of the geodesic through (G, H) with velocity (xi_G, xi_H).
 
-        x + xi + x^(2) / 2, with x^(2) the acceleration
+        x + xi + x^(2) / 2
+        with x^(2) the acceleration
 
     Shapes: G (..., n, h), H (..., m, h), xi_G (..., n, h), xi_H (..., m, h); returns G1 (..., n, h), H1 (..., m, h).
     """
@@ -146,7 +145,8 @@ def taylor_2(G: Tensor, H: Tensor, xi_G: Tensor, xi_H: Tensor) -> tuple[Tensor, 
 def taylor_3(G: Tensor, H: Tensor, xi_G: Tensor, xi_H: Tensor) -> tuple[Tensor, Tensor]:
     """End point at t = 1 of the order-3 Taylor polynomial of the geodesic through (G, H) with velocity (xi_G, xi_H).
 
-        x + xi + x^(2) / 2 + x^(3) / 6, with x^(2) the acceleration and x^(k+1) = d x^(k)[x := xi, xi := x^(2)]
+        x + xi + x^(2) / 2 + x^(3) / 6
+        with x^(2) the acceleration, x^(k+1) = d x^(k) in the direction (xi, x^(2)) of (point, velocity)
 
     Shapes: G (..., n, h), H (..., m, h), xi_G (..., n, h), xi_H (..., m, h); returns G1 (..., n, h), H1 (..., m, h).
     """
@@ -192,8 +192,8 @@ def taylor_3(G: Tensor, H: Tensor, xi_G: Tensor, xi_H: Tensor) -> tuple[Tensor, 
 def taylor_4(G: Tensor, H: Tensor, xi_G: Tensor, xi_H: Tensor) -> tuple[Tensor, Tensor]:
     """End point at t = 1 of the order-4 Taylor polynomial of the geodesic through (G, H) with velocity (xi_G, xi_H).
 
-        x + xi + x^(2) / 2 + x^(3) / 6 + x^(4) / 24, with x^(2) the acceleration and x^(k+1) = d x^(k)[x := xi, xi :=
-            x^(2)]
+        x + xi + x^(2) / 2 + x^(3) / 6 + x^(4) / 24
+        with x^(2) the acceleration, x^(k+1) = d x^(k) in the direction (xi, x^(2)) of (point, velocity)
 
     Shapes: G (..., n, h), H (..., m, h), xi_G (..., n, h), xi_H (..., m, h); returns G1 (..., n, h), H1 (..., m, h).
     """

@@ -6,7 +6,7 @@ a transpose, so equal sub-expressions are computed once wherever they occur in a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from math import gcd, lcm
 from typing import Any, NamedTuple, TypeAlias
@@ -26,7 +26,7 @@ from quotientgeo.symbolic.codegen.definiteness import is_positive_definite
 from quotientgeo.symbolic.codegen.factoring import Factoring, Group, Phrase
 from quotientgeo.symbolic.codegen.graph import Graph, Operation, Sizes, Value, extent
 
-Terms: TypeAlias = Mapping[Word, Fraction]
+Terms: TypeAlias = Mapping[Word, int]  # coefficients brought to a common denominator, which is kept beside
 
 
 def is_inverse(letter: Letter) -> bool:
@@ -59,20 +59,28 @@ class Builder:
         self.sizes = sizes
         self.graph = Graph()
         self._factoring = factoring
-        self._values: dict[frozenset[tuple[Word, Fraction]], Value] = {}
-        self._transposes: dict[Word, tuple[Fraction, Word]] = {}
+        self._values: dict[frozenset[tuple[Word, int]], Value] = {}
+        self._transposes: dict[Word, tuple[int, Word]] = {}
+        self._phrases: dict[Word, Phrase] = {}
         self._keys: dict[Word, tuple[Any, ...]] = {}
 
     # polynomials
 
     def output(self, polynomial: Polynomial) -> Value:
-        """The value of a polynomial whose coefficients are kept as they are (not brought to a common denominator)."""
+        """The value of a polynomial; the coefficients of its outermost sum are kept as they are."""
         if polynomial.is_zero:
             return self.graph.constant(Operation.ZERO, polynomial.shape)
-        found = self._find(polynomial.terms)
-        if found is not None or len(polynomial) == 1:
-            return found or self.value(polynomial.terms, polynomial.shape)
-        return self.graph.sum(tuple(self._summands(polynomial.terms, polynomial.shape)), polynomial.shape)
+        scale, terms = integer_terms(polynomial)
+        found = self._find(terms)
+        if found is not None or len(terms) == 1:
+            return (found or self.value(terms, polynomial.shape)).times(scale)
+        summands = tuple(value.times(scale) for value in self._summands(terms, polynomial.shape))
+        return self.graph.sum(summands, polynomial.shape)
+
+    def matrix(self, polynomial: Polynomial) -> Value:
+        """The value of a non-zero polynomial that is an operand of something else."""
+        scale, terms = integer_terms(polynomial)
+        return self.value(terms, polynomial.shape).times(scale)
 
     def value(self, terms: Terms, shape: Shape) -> Value:
         """The value of a non-zero polynomial, shared with every multiple of it and of its transpose."""
@@ -85,25 +93,28 @@ class Builder:
             value = self._word(word, shape)
         else:
             value = self.graph.sum(tuple(self._summands(dict(key), shape)), shape)
-        return self._store(dict(key), value).times(scale)
+        return self._store(dict(key), value).times(Fraction(scale))
 
     def _summands(self, terms: Terms, shape: Shape) -> list[Value]:
         """Values that add up to the polynomial: common factors collected greedily, then single words."""
         out: list[Value] = []
-        rest: dict[Phrase, Fraction] = {tokens(word, self.sizes): terms[word] for word in self._sorted(terms)}
-        while rest:
-            if len(rest) > 1 and out:
+        rest: dict[Phrase, int] = {self._phrase(word): terms[word] for word in sorted(terms, key=self._key)}
+        for group in self._factoring.groups(rest):
+            out.append(self._group(group, rest, shape))
+            rest = {phrase: c for phrase, c in rest.items() if phrase not in group.members}
+            if len(rest) > 1:
                 found = self._find({_join(phrase): c for phrase, c in rest.items()})
                 if found is not None:
                     return [*out, found]
-            group = self._factoring.best(rest)
-            if group is None:
-                return [*out, *(self.value({_join(phrase): c}, shape) for phrase, c in rest.items())]
-            out.append(self._group(group, rest, shape))
-            rest = {phrase: c for phrase, c in rest.items() if phrase not in group.members}
-        return out
+        return [*out, *(self.value({_join(phrase): c}, shape) for phrase, c in rest.items())]
 
-    def _group(self, group: Group, terms: Mapping[Phrase, Fraction], shape: Shape) -> Value:
+    def _phrase(self, word: Word) -> Phrase:
+        phrase = self._phrases.get(word)
+        if phrase is None:
+            phrase = self._phrases[word] = tokens(word, self.sizes)
+        return phrase
+
+    def _group(self, group: Group, terms: Mapping[Phrase, int], shape: Shape) -> Value:
         """common * (sum of what remains), or the other way round."""
         inner = {_join(group.remainder(phrase)): c for phrase, c in terms.items() if phrase in group.members}
         edge = group.common[-1][-1].columns if group.left else group.common[0][0].rows
@@ -111,7 +122,7 @@ class Builder:
         scale, key = self._normal(inner)
         middle = _Item(dict(key), inner_shape, self.value(dict(key), inner_shape))
         common = [self._word_item(token) for token in group.common]
-        return self._chain([*common, middle] if group.left else [middle, *common]).times(scale)
+        return self._chain([*common, middle] if group.left else [middle, *common]).times(Fraction(scale))
 
     # words
 
@@ -120,13 +131,13 @@ class Builder:
             return self.graph.constant(Operation.IDENTITY, shape)
         if len(word) == 1:
             return self._letter(word[0])
-        pieces = tokens(word, self.sizes)
+        pieces = self._phrase(word)
         if len(pieces) == 1:
             pieces = tuple((letter,) for letter in word)
         return self._chain([self._word_item(piece) for piece in pieces])
 
     def _word_item(self, word: Word) -> _Item:
-        return _Item({word: Fraction(1)}, word_shape(word))
+        return _Item({word: 1}, word_shape(word))
 
     def _letter(self, letter: Letter) -> Value:
         if isinstance(letter, SymbolLetter) and not letter.inverted:
@@ -138,7 +149,7 @@ class Builder:
     def _inverted(self, letter: Letter) -> tuple[Value, bool]:
         """(the matrix whose inverse the letter is, whether Cholesky may factor it)."""
         if isinstance(letter, InverseLetter):
-            return self.value(letter.argument.terms, letter.shape), is_positive_definite(letter.argument)
+            return self.matrix(letter.argument), is_positive_definite(letter.argument)
         assert isinstance(letter, SymbolLetter)
         argument = self.graph.argument(letter.name, self.alphabet.shape(letter.name))
         return Value(argument.node, letter.transposed), False
@@ -187,58 +198,54 @@ class Builder:
 
     # what is known
 
-    def _sorted(self, words: Iterable[Word]) -> list[Word]:
-        return sorted(words, key=self._key)
-
     def _key(self, word: Word) -> tuple[Any, ...]:
         key = self._keys.get(word)
         if key is None:
             key = self._keys[word] = word_key(word)
         return key
 
-    def _normal(self, terms: Terms) -> tuple[Fraction, frozenset[tuple[Word, Fraction]]]:
-        """(scale, key): terms = scale * key, whose coefficients are coprime integers, the leading one positive."""
-        lead = terms[max(terms, key=self._key)]
-        denominator = lcm(*(c.denominator for c in terms.values()))
-        content = Fraction(gcd(*(int(c * denominator) for c in terms.values())), denominator)
-        scale = content if lead > 0 else -content
-        return scale, frozenset((word, c / scale) for word, c in terms.items())
+    def _normal(self, terms: Terms) -> tuple[int, frozenset[tuple[Word, int]]]:
+        """(scale, key): terms = scale * key, whose coefficients are coprime, the leading one positive."""
+        scale = gcd(*terms.values())
+        if terms[max(terms, key=self._key)] < 0:
+            scale = -scale
+        if scale == 1:
+            return 1, frozenset(terms.items())
+        return scale, frozenset((word, c // scale) for word, c in terms.items())
 
     def _transposed(self, terms: Terms) -> Terms:
-        out: dict[Word, Fraction] = {}
+        out: dict[Word, int] = {}
         for word, coefficient in terms.items():
             known = self._transposes.get(word)
             if known is None:
                 known = self._transposes[word] = self._transpose_word(word)
-            out[known[1]] = out.get(known[1], Fraction(0)) + coefficient * known[0]
+            out[known[1]] = out.get(known[1], 0) + coefficient * known[0]
         return out
 
-    def _transpose_word(self, word: Word) -> tuple[Fraction, Word]:
+    def _transpose_word(self, word: Word) -> tuple[int, Word]:
         pairs = [self.alphabet.transpose(letter) for letter in reversed(word)]
-        sign = Fraction(1)
-        for factor, _ in pairs:
-            sign *= factor
+        sign = -1 if sum(factor < 0 for factor, _ in pairs) % 2 else 1
         return sign, tuple(letter for _, letter in pairs)
 
     def _find(self, terms: Terms) -> Value | None:
         scale, key = self._normal(terms)
         value = self._values.get(key)
         if value is not None:
-            return value.times(scale)
+            return value.times(Fraction(scale))
         scale, key = self._normal(self._transposed(terms))
         value = self._values.get(key)
-        return None if value is None else self.graph.transpose(value).times(scale)
+        return None if value is None else self.graph.transpose(value).times(Fraction(scale))
 
     def _store(self, terms: Terms, value: Value) -> Value:
         """Remember what the value denotes; returns it with the transpose of a symmetric node dropped."""
         scale, key = self._normal(terms)
         mirrored_scale, mirrored = self._normal(self._transposed(terms))
         if mirrored == key:
-            self.graph.declare_symmetry(value.node, int(mirrored_scale / scale))
+            self.graph.declare_symmetry(value.node, mirrored_scale // scale)
             if value.transposed:
                 value = self.graph.transpose(value)
                 value = Value(value.node, False, value.coefficient)
-        self._values[key] = value.times(1 / scale)
+        self._values[key] = value.times(Fraction(1, scale))
         return value
 
 
@@ -248,6 +255,12 @@ def _join(phrase: Phrase) -> Word:
 
 def _concatenate(left: Terms, right: Terms) -> Terms:
     return {a + b: c * d for a, c in left.items() for b, d in right.items()}
+
+
+def integer_terms(polynomial: Polynomial) -> tuple[Fraction, Terms]:
+    """(scale, terms) with polynomial = scale * terms and integer terms; the words in structural order."""
+    denominator = lcm(*(coefficient.denominator for coefficient in polynomial.terms.values()))
+    return Fraction(1, denominator), {word: int(coefficient * denominator) for word, coefficient in polynomial}
 
 
 def word_shape(word: Word) -> Shape:

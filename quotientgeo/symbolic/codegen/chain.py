@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 
 from quotientgeo.symbolic.algebra import Word
 from quotientgeo.symbolic.codegen.graph import Sizes, extent
@@ -24,8 +25,14 @@ def tokens(word: Word, sizes: Sizes) -> tuple[Word, ...]:
     return tuple(word[i:j] for i, j in zip([0, *cuts], [*cuts, len(word)], strict=True))
 
 
+@lru_cache(maxsize=100_000)
+def chain_cost(lengths: tuple[int, ...], inverse: tuple[bool, ...]) -> int:
+    """Multiplications for a product of matrices of sizes lengths[i] x lengths[i + 1] in its cheapest order."""
+    return plan(lengths, inverse, lambda i, j: False)[0]
+
+
 def plan(
-    lengths: Sequence[int], inverse: Sequence[bool], known: Callable[[int, int], bool] | None = None
+    lengths: Sequence[int], inverse: Sequence[bool], known: Callable[[int, int], bool]
 ) -> tuple[int, dict[tuple[int, int], int]]:
     """(cost, splits) of the cheapest evaluation order of items 0 .. k-1 with sizes lengths[0] .. lengths[k].
 
@@ -38,18 +45,16 @@ def plan(
     for length in range(2, count + 1):
         for i in range(count - length + 1):
             j = i + length
-            if known is not None and known(i, j):
+            if known(i, j):
                 costs[i, j] = 0
                 continue
-            best, place = min(
-                (costs[i, k] + costs[k, j] + _product(lengths, inverse, i, k, j), k) for k in range(i + 1, j)
-            )
-            costs[i, j], splits[i, j] = best, place
+            outer, best = lengths[i] * lengths[j], -1
+            for k in range(i + 1, j):
+                bare = length == 2 and inverse[i] and inverse[k]
+                cost = costs[i, k] + costs[k, j] + outer * lengths[k] * (EXPLICIT_INVERSE if bare else 1)
+                if best < 0 or cost < best:
+                    best, splits[i, j] = cost, k
+            costs[i, j] = best
     if count == 1 and inverse[0]:
         return EXPLICIT_INVERSE * lengths[0] ** 3, splits
     return costs[0, count], splits
-
-
-def _product(lengths: Sequence[int], inverse: Sequence[bool], i: int, k: int, j: int) -> int:
-    bare = k == i + 1 and j == k + 1 and inverse[i] and inverse[k]
-    return lengths[i] * lengths[k] * lengths[j] * (EXPLICIT_INVERSE if bare else 1)

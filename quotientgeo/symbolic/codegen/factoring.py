@@ -6,13 +6,12 @@ never cuts a Gram matrix in two.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import Any, TypeAlias
 
 from quotientgeo.symbolic.algebra import InverseLetter, SymbolLetter, Word, word_key
-from quotientgeo.symbolic.codegen.chain import plan
+from quotientgeo.symbolic.codegen.chain import chain_cost
 from quotientgeo.symbolic.codegen.graph import Sizes, extent
 
 Phrase: TypeAlias = tuple[Word, ...]  # a word as the sequence of its tokens
@@ -44,45 +43,50 @@ class Factoring:
         self._costs: dict[Phrase, int] = {}
         self._order: dict[Phrase, Any] = {}
 
-    def best(self, terms: Mapping[Phrase, Fraction]) -> Group | None:
-        """The group that saves most, or None if no common factor saves anything."""
-        candidates: dict[tuple[bool, Phrase], list[Phrase]] = {}
-        for phrase in terms:
+    def groups(self, phrases: Iterable[Phrase]) -> Iterator[Group]:
+        """Disjoint groups, each the one that saves most among the terms that are left; ends when nothing saves."""
+        members: dict[tuple[bool, Phrase], dict[Phrase, int]] = {}
+        for phrase in phrases:
             for i in range(1, len(phrase)):
-                candidates.setdefault((True, phrase[:i]), []).append(phrase)
-                candidates.setdefault((False, phrase[i:]), []).append(phrase)
-        best, best_key = None, None
-        for (left, common), members in candidates.items():
-            if len(members) < 2:
-                continue
-            saving = self._saving(common, left, members) * self._preference[left]
-            if saving > 0:
-                key = (-saving, -len(common), not left, self._key(common))
-                if best_key is None or key < best_key:
-                    best, best_key = Group(common, left, frozenset(members)), key
-        return best
+                cost, head, tail = self._cost(phrase), phrase[:i], phrase[i:]
+                members.setdefault((True, head), {})[phrase] = cost - self._cost(tail)
+                members.setdefault((False, tail), {})[phrase] = cost - self._cost(head)
+        gains = {candidate: sum(found.values()) for candidate, found in members.items()}
+        while True:
+            best, best_key = None, None
+            for candidate, found in members.items():
+                if len(found) > 1:
+                    left, common = candidate
+                    saving = (gains[candidate] - self._applied(common, left, next(iter(found)))) * self._preference[
+                        left
+                    ]
+                    if saving > 0 and (best_key is None or saving >= -best_key[0]):
+                        key = (-saving, -len(common), not left, self._key(common))
+                        if best_key is None or key < best_key:
+                            best, best_key = candidate, key
+            if best is None:
+                return
+            chosen = Group(best[1], best[0], frozenset(members[best]))
+            for phrase in chosen.members:
+                for i in range(1, len(phrase)):
+                    for candidate in ((True, phrase[:i]), (False, phrase[i:])):
+                        gains[candidate] -= members[candidate].pop(phrase)
+            yield chosen
 
-    def _saving(self, common: Phrase, left: bool, members: Iterable[Phrase]) -> int:
-        """Cost of the separate words minus the cost of the collected form; an addition costs its entries either way."""
-        total, count = 0, len(common)
-        for phrase in members:
-            total += self._cost(phrase) - self._cost(phrase[count:] if left else phrase[:-count])
-            outer = phrase[-1][-1].columns if left else phrase[0][0].rows
-        applied = [
-            extent(common[0][0].rows, self._sizes),
-            *(extent(token[-1].columns, self._sizes) for token in common),
-        ]
-        applied = [*applied, extent(outer, self._sizes)] if left else [extent(outer, self._sizes), *applied]
-        inverse = [_is_inverse(token) for token in common]
-        cost, _ = plan(applied, [*inverse, False] if left else [False, *inverse])
-        return total - cost
+    def _applied(self, common: Phrase, left: bool, member: Phrase) -> int:
+        """Cost of multiplying the common factor onto the collected sum."""
+        inner = [extent(common[0][0].rows, self._sizes), *(extent(token[-1].columns, self._sizes) for token in common)]
+        inverse = list(map(_is_inverse, common))
+        if left:
+            return chain_cost((*inner, extent(member[-1][-1].columns, self._sizes)), (*inverse, False))
+        return chain_cost((extent(member[0][0].rows, self._sizes), *inner), (False, *inverse))
 
     def _cost(self, phrase: Phrase) -> int:
         cost = self._costs.get(phrase)
         if cost is None:
             lengths = [extent(phrase[0][0].rows, self._sizes)]
             lengths += [extent(token[-1].columns, self._sizes) for token in phrase]
-            cost = self._costs[phrase] = plan(lengths, [_is_inverse(token) for token in phrase])[0]
+            cost = self._costs[phrase] = chain_cost(tuple(lengths), tuple(map(_is_inverse, phrase)))
         return cost
 
     def _key(self, phrase: Phrase) -> Any:

@@ -86,12 +86,10 @@ def _taylor(geometry: Geometry, order: int) -> Function:
         f"End point at t = 1 of the order-{order} Taylor polynomial of the geodesic through ({', '.join(names.factors)}) "
         f"with velocity ({', '.join(names.tangents)})."
     )
-    formulas: list[str] = []
-    if order > 1:
-        powers = "".join(f" + x^({k}) / {factorial(k)}" for k in range(3, order + 1))
-        formulas = [f"x + xi + x^(2) / 2{powers}, with x^(2) the acceleration"]
-        if order > 2:
-            formulas[0] += " and x^(k+1) = d x^(k)[x := xi, xi := x^(2)]"
+    powers = "".join(f" + x^({k}) / {factorial(k)}" for k in range(3, order + 1))
+    formulas = [f"x + xi + x^(2) / 2{powers}", "with x^(2) the acceleration"]
+    if order > 2:
+        formulas[1] += ", x^(k+1) = d x^(k) in the direction (xi, x^(2)) of (point, velocity)"
     return Function(
         f"taylor_{order}",
         (*names.factors, *names.tangents),

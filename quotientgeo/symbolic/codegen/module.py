@@ -18,10 +18,11 @@ from quotientgeo.symbolic.codegen.writer import INDENT, WIDTH, FunctionWriter, O
 from quotientgeo.symbolic.derivation import Geometry
 
 GENERATOR_VERSION = 1
-CATALOGUE_SOURCE = "`make derive` from declaration.py"
+CATALOGUE_ORIGIN = "`make derive` from declaration.py"
 
 _LONG_SIZE, _SHORT_SIZE = 512, 32  # a model's width, and the size of the group that acts
 _PREFERENCES = ((1, 1), (2, 1), (1, 2), (3, 2), (2, 3))  # factorings to try; the cheapest program is kept
+_MANY_TERMS = 500  # beyond, only the first factoring is tried
 _RESERVED = ("torch", "Tensor", "batch", "NAME", "FACTORS")
 _FORMULA_LINES = 12  # longer formulas are left to the derivation
 
@@ -108,7 +109,8 @@ FACTORS = {{{factors}}}'''
     def _cheapest(self, function: Function) -> tuple[Graph, list[Output]]:
         """The program with fewest operations among the factorings that are tried; the first wins ties."""
         best, lowest = None, None
-        for preference in _PREFERENCES:
+        many = sum(map(len, function.outputs.values())) > _MANY_TERMS
+        for preference in _PREFERENCES[:1] if many else _PREFERENCES:
             builder = Builder(self._geometry.alphabet, self._sizes, Factoring(self._sizes, preference))
             outputs = [Output(name, _value(builder, formula)) for name, formula in function.outputs.items()]
             cost = builder.graph.cost(tuple(output.value for output in outputs), self._sizes)
@@ -128,23 +130,23 @@ FACTORS = {{{factors}}}'''
         return [f"def {function.name}(", *middle, f") -> {result}:"]
 
     def _docstring(self, function: Function) -> list[str]:
-        lines = [*wrapped(f'"""{function.summary}', WIDTH - 4, ""), ""]
+        lines = [*wrapped(f'"""{function.summary}'.split(" "), " ", WIDTH - 4), ""]
         formulas = function.formulas
         if formulas is None:
             formulas = tuple(self._formula(name, formula) for name, formula in function.outputs.items())
-        written = [wrapped(formula, WIDTH - 8, INDENT) for formula in formulas]
+        written = [wrapped(formula.split(" "), " ", WIDTH - 12) for formula in formulas]
         if sum(map(len, written)) > _FORMULA_LINES:
             counts = ", ".join(f"{name} {len(formula)}" for name, formula in function.outputs.items())
-            written = [(f"The formulas are long ({counts} terms): see the derivation.",)]
-        for formula_lines in written:
-            lines += [f"{INDENT}{line}" for line in formula_lines]
+            written = [[f"The formulas are long ({counts} terms): see the derivation."]]
+        for first, *rest in written:
+            lines += [f"{INDENT}{first}", *(f"{2 * INDENT}{line}" for line in rest)]
         grams = ", ".join(
             f"{gram} = {factor}' {factor}"
             for factor, gram in self._grams.items()
             if any(gram in _words(line) for line in lines[1:])
         )
         lines += [f"{INDENT}with {grams}"] if grams else []
-        lines += ["", *wrapped(self._shapes_text(function), WIDTH - 4, ""), '"""']
+        lines += ["", *wrapped(self._shapes_text(function), ", ", WIDTH - 4), '"""']
         return [f"{INDENT}{line}".rstrip() for line in lines]
 
     def _formula(self, name: str, formula: Polynomial | TracePolynomial) -> str:
@@ -152,13 +154,15 @@ FACTORS = {{{factors}}}'''
         tree = notation.matrix(formula) if isinstance(formula, Polynomial) else notation.scalar(formula)
         return f"{name} = {text(tree)}"
 
-    def _shapes_text(self, function: Function) -> str:
+    def _shapes_text(self, function: Function) -> list[str]:
         arguments = [f"{name} {_batched(self._shapes[name])}" for name in function.arguments]
         results = [
             f"{name} {_batched(formula.shape)}" if isinstance(formula, Polynomial) else f"{name} (...)"
             for name, formula in function.outputs.items()
         ]
-        return f"Shapes: {', '.join(arguments)}; returns {', '.join(results)}."
+        arguments[0], results[0] = f"Shapes: {arguments[0]}", f"returns {results[0]}"
+        last = f"{arguments.pop()}; {results.pop(0)}"
+        return [*arguments, last, *results[:-1], f"{results[-1]}."] if results else [*arguments, f"{last}."]
 
 
 def _value(builder: Builder, formula: Polynomial | TracePolynomial) -> Value:

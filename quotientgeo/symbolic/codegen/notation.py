@@ -6,8 +6,8 @@ two spellings of the same tree.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from fractions import Fraction
 from math import gcd, lcm
 from typing import TypeAlias
@@ -57,112 +57,173 @@ class Inverse:
 
 
 @dataclass(frozen=True)
+class Size:
+    """A symbolic size as a number, the trace of an identity."""
+
+    name: str
+
+
+@dataclass(frozen=True)
 class Trace:
-    """tr(...); of an identity of symbolic size, the size."""
+    """tr(...)."""
 
     argument: Sum
 
 
 @dataclass(frozen=True)
 class Product:
-    """coefficient * pieces; no pieces: a multiple of the identity (or a number)."""
+    """coefficient * pieces; in a scalar, no pieces: a number."""
 
     coefficient: Fraction
     pieces: tuple[Piece, ...]
 
 
 Sum: TypeAlias = tuple[Product, ...]
-Piece: TypeAlias = "Symbol | Inverse | Trace | Sum"
+Piece: TypeAlias = "Symbol | Inverse | Size | Trace | Sum"
+
+
+@dataclass(frozen=True)
+class Velocity:
+    """Names for what a factor F and its velocity xi make: F' xi, xi' xi, and the rate F' xi + xi' F of the Gram matrix."""
+
+    tangent: str
+    product: str
+    square: str
+    rate: str
 
 
 @dataclass(frozen=True)
 class Notation:
-    """How the formulas of one alphabet are read: ``grams`` = {factor: name of its Gram matrix}, sizes for the factoring."""
+    """How the formulas of one alphabet are read.
+
+    Args:
+        alphabet: of the formulas.
+        grams: {factor F: name of F' F}.
+        sizes: representative sizes, for the collecting of common factors.
+        velocities: {factor: names}; without them nothing but Gram matrices is abbreviated.
+        short: whether the products of ``velocities`` are named, or only the rates.
+    """
 
     alphabet: Alphabet
     grams: Mapping[str, str]
     sizes: Sizes
+    velocities: Mapping[str, Velocity] = field(default_factory=dict)
+    short: bool = False
 
     def matrix(self, polynomial: Polynomial, collect: bool = True) -> Sum:
         """The tree of a matrix; ``collect`` gathers common factors."""
         phrases = {tokens(word, self.sizes): coefficient for word, coefficient in polynomial}
         return self._sum(phrases, Factoring(self.sizes) if collect else None)
 
-    def scalar(self, scalar: TracePolynomial) -> Sum:
-        """The tree of a scalar."""
-        return tuple(Product(coefficient, self._traces(monomial)) for monomial, coefficient in scalar)
+    def scalar(self, scalar: TracePolynomial, last: str = "") -> Sum:
+        """The tree of a scalar; where it occurs, the letter ``last`` ends its trace."""
+        terms = [(self._letter_order(monomial), monomial, coefficient) for monomial, coefficient in scalar]
+        terms.sort(key=lambda term: term[0])
+        return tuple(Product(coefficient, self._traces(monomial, last)) for _, monomial, coefficient in terms)
+
+    def _letter_order(self, monomial: Monomial) -> list[int]:
+        """Terms with the tangents of earlier factors come first."""
+        return sorted((index for factor in monomial for index in self._order(factor.letters)), reverse=True)
 
     def _sum(self, terms: Mapping[Phrase, Fraction], factoring: Factoring | None) -> Sum:
         out: list[Product] = []
         rest = dict(terms)
-        while rest:
-            group = factoring.best(rest) if factoring and len(rest) > 1 else None
-            if group is None:
-                out.extend(Product(c, self._pieces(_join(phrase))) for phrase, c in rest.items())
-                break
+        for group in factoring.groups(rest) if factoring else ():
             inner = self._sum({group.remainder(p): c for p, c in rest.items() if p in group.members}, factoring)
             coefficient, inner = _take_sign(inner)
             middle: tuple[Piece, ...] = inner[0].pieces if len(inner) == 1 else (inner,)
             common = self._pieces(_join(group.common))
             out.append(Product(coefficient, (*common, *middle) if group.left else (*middle, *common)))
             rest = {phrase: c for phrase, c in rest.items() if phrase not in group.members}
+        out.extend(Product(c, self._pieces(_join(phrase))) for phrase, c in rest.items())
+        out = self._with_rates(out)
         return tuple(sorted(out, key=lambda product: (product.coefficient < 0, len(product.pieces) > 1)))
 
+    def _with_rates(self, terms: list[Product]) -> list[Product]:
+        """c F' xi + c xi' F as c times the rate of F' F."""
+        for factor, names in self.velocities.items():
+            product, transposed = Symbol(names.product), Symbol(names.product, transposed=True)
+            halves: tuple[tuple[Piece, ...], tuple[Piece, ...]] = ((product,), (transposed,))
+            if not self.short:
+                there = (Symbol(factor, transposed=True), Symbol(names.tangent))
+                halves = (there, (Symbol(names.tangent, transposed=True), Symbol(factor)))
+            found = [term for term in terms if term.pieces in halves]
+            if len(found) == 2 and found[0].coefficient == found[1].coefficient:
+                rate = Product(found[0].coefficient, (Symbol(names.rate),))
+                terms = [rate if term is found[0] else term for term in terms if term is not found[1]]
+        return terms
+
     def _pieces(self, word: Word) -> tuple[Piece, ...]:
-        out: list[Piece] = []
-        i = 0
+        if not word:
+            return (Symbol("I"),)
+        return tuple(map(self._piece, self.words(word)))
+
+    def _piece(self, word: Word) -> Piece:
+        named = self._named(word)
+        if named is not None:
+            return named
+        (letter,) = word
+        if isinstance(letter, SymbolLetter):
+            return Symbol(letter.name, letter.transposed, letter.inverted)
+        assert isinstance(letter, InverseLetter)
+        return self._inverse(letter)
+
+    def words(self, word: Word) -> list[Word]:
+        """The word cut into its pieces: Gram matrices, inverses and single letters."""
+        out, i = [], 0
         while i < len(word):
-            letter, gram = word[i], self._gram(word[i : i + 2])
-            if gram is not None:
-                out.append(Symbol(gram))
-                i += 1
-            elif isinstance(letter, SymbolLetter):
-                out.append(Symbol(letter.name, letter.transposed, letter.inverted))
-            else:
-                assert isinstance(letter, InverseLetter)
-                out.append(self._inverse(letter))
-            i += 1
-        return tuple(out)
+            length = 2 if self._named(word[i : i + 2]) is not None else 1
+            out.append(word[i : i + length])
+            i += length
+        return out
 
     def _inverse(self, letter: InverseLetter) -> Piece:
         if len(letter.argument) == 1:
             ((word, _),) = letter.argument
-            gram = self._gram(word)
-            if gram is not None:
-                return Symbol(gram, inverted=True)
+            named = self._named(word)
+            if named is not None:
+                return Symbol(named.name, named.transposed, inverted=True)
         return Inverse(self.matrix(letter.argument, collect=False))
 
-    def _gram(self, word: Word) -> str | None:
-        """Name of the Gram matrix that a word of two letters is."""
+    def _named(self, word: Word) -> Symbol | None:
+        """The name of a word of two letters, if it has one."""
         if len(word) != 2:
             return None
         left, right = word
         if not (isinstance(left, SymbolLetter) and isinstance(right, SymbolLetter)):
             return None
-        if (
-            left.name == right.name
-            and left.transposed
-            and not right.transposed
-            and not (left.inverted or right.inverted)
-        ):
-            return self.grams.get(left.name)
+        if not left.transposed or right.transposed or left.inverted or right.inverted:
+            return None
+        if left.name == right.name and left.name in self.grams:
+            return Symbol(self.grams[left.name])
+        for factor, names in self.velocities.items() if self.short else ():
+            pair = {
+                (factor, names.tangent): Symbol(names.product),
+                (names.tangent, names.tangent): Symbol(names.square),
+            }
+            pair[names.tangent, factor] = Symbol(names.product, transposed=True)
+            if (left.name, right.name) in pair:
+                return pair[left.name, right.name]
         return None
 
-    def _traces(self, monomial: Monomial) -> tuple[Piece, ...]:
-        return tuple(Trace((Product(Fraction(1), self._rotated(factor)),)) for factor in monomial)
+    def _traces(self, monomial: Monomial, last: str) -> tuple[Piece, ...]:
+        return tuple(
+            Trace((Product(Fraction(1), self._pieces(self.rotated(factor, last))),))
+            if factor.letters
+            else Size(str(factor.size))
+            for factor in monomial
+        )
 
-    def _rotated(self, factor: CyclicWord) -> tuple[Piece, ...]:
-        """The rotation, of the word or of its transpose, with fewest pieces that starts with Grams or inverses."""
-        if not factor.letters:
-            return (Symbol(f"I_{factor.size}"),)
+    def rotated(self, factor: CyclicWord, last: str = "") -> Word:
+        """The rotation, of the word or of its transpose, that reads best: few pieces, Grams and inverses first."""
         ranked = []
         for word in (factor.letters, self._transposed(factor.letters)):
             for i in range(len(word)):
                 rotated = word[i:] + word[:i]
                 pieces = self._pieces(rotated)
-                weight = [not isinstance(piece, Symbol) or piece.name in self.grams.values() for piece in pieces]
-                order = (len(pieces), [not heavy for heavy in weight], self._order(rotated), word_key(rotated))
-                ranked.append((order, pieces))
+                light = [isinstance(piece, Symbol) and piece.name not in self.grams.values() for piece in pieces]
+                order = (pieces[-1] != Symbol(last), len(pieces), light, self._order(rotated), word_key(rotated))
+                ranked.append((order, rotated))
         return min(ranked, key=lambda pair: pair[0])[1]
 
     def _transposed(self, word: Word) -> Word:
@@ -209,18 +270,20 @@ def _piece_text(piece: Piece) -> str:
             return name + ("^-T" if inverted and transposed else "^-1" if inverted else "'" if transposed else "")
         case Inverse(argument):
             return f"({text(argument)})^-1"
+        case Size(name):
+            return name
         case Trace(argument):
             return f"tr({text(argument)})"
     return f"({text(piece)})"
 
 
-def wrapped(formula: str, width: int, indent: str) -> Sequence[str]:
-    """A long formula broken at its outermost plus and minus signs where possible, else at blanks."""
+def wrapped(chunks: Iterable[str], separator: str, width: int) -> list[str]:
+    """The chunks joined by the separator, in lines of at most ``width`` characters; no chunk is broken."""
     lines, current = [], ""
-    for word in formula.split(" "):
-        candidate = f"{current} {word}" if current else word
+    for chunk in chunks:
+        candidate = f"{current}{separator}{chunk}" if current else chunk
         if len(candidate) > width and current:
-            lines.append(current)
-            candidate = indent + word
+            lines.append(f"{current}{separator}".rstrip())
+            candidate = chunk
         current = candidate
     return [*lines, current]

@@ -7,7 +7,7 @@ from fractions import Fraction
 
 from quotientgeo.symbolic.algebra import CyclicWord, Kind, Monomial, TracePolynomial
 from quotientgeo.symbolic.codegen.builder import Builder, is_inverse, word_shape
-from quotientgeo.symbolic.codegen.chain import plan
+from quotientgeo.symbolic.codegen.chain import chain_cost
 from quotientgeo.symbolic.codegen.graph import SCALAR, Operation, Value, extent
 
 
@@ -19,11 +19,12 @@ def scalar_output(builder: Builder, scalar: TracePolynomial) -> Value:
     """
     terms: list[Value] = []
     rest = scalar
-    for name, linear in _linear_parts(rest):
+    order = list(scalar.alphabet)
+    for name, linear in sorted(_linear_parts(rest), key=lambda part: order.index(part[0])):
         gradient = linear.gradient(name)
         if not gradient.is_zero:
             letter = builder.graph.argument(name, gradient.shape)
-            terms.append(builder.graph.contraction(builder.value(gradient.terms, gradient.shape), letter))
+            terms.append(builder.graph.contraction(builder.matrix(gradient), letter))
         rest = rest - linear
     for monomial, coefficient in rest:
         factors = tuple(_trace(builder, factor) for factor in monomial) or (
@@ -65,11 +66,11 @@ def _trace(builder: Builder, factor: CyclicWord) -> Value:
             cost = lengths[i] * lengths[j]
             for half in halves:
                 sizes = [extent(letter.rows, builder.sizes) for letter in half]
-                cost += plan([*sizes, extent(half[-1].columns, builder.sizes)], list(map(is_inverse, half)))[0]
+                cost += chain_cost((*sizes, extent(half[-1].columns, builder.sizes)), tuple(map(is_inverse, half)))
             if best is None or (cost, i, j) < best:
                 best = (cost, i, j)
     if best is None:
-        return graph.trace(builder.value({word: Fraction(1)}, word_shape(word)))
+        return graph.trace(builder.value({word: 1}, word_shape(word)))
     _, i, j = best
-    left, right = (builder.value({half: Fraction(1)}, word_shape(half)) for half in (word[i:j], word[j:] + word[:i]))
+    left, right = (builder.value({half: 1}, word_shape(half)) for half in (word[i:j], word[j:] + word[:i]))
     return graph.contraction(left, graph.transpose(right))

@@ -12,7 +12,8 @@ from quotientgeo.symbolic.codegen.graph import Graph, Node, Operation, Value
 
 WIDTH = 120
 INDENT = "    "
-_INLINE_IN = (Operation.SUM, Operation.SOLVE, Operation.SOLVE_TRANSPOSED, Operation.CONTRACTION)
+_SOLVES = (Operation.SOLVE, Operation.SOLVE_TRANSPOSED)
+_INLINE_IN = (Operation.SUM, Operation.CONTRACTION, *_SOLVES)
 _ALWAYS_INLINE = (Operation.ARGUMENT, Operation.SIZE, Operation.ONE, Operation.TRACE, Operation.CONTRACTION)
 
 
@@ -107,11 +108,12 @@ class FunctionWriter:
         for node in self._nodes:  # operands first, so that at most one product is written inside another operation
             if node.operation in _ALWAYS_INLINE:
                 inline.add(node)
-            elif node.operation is Operation.PRODUCT and uses[node] == 1:
+            elif node.operation in (Operation.PRODUCT, *_SOLVES) and uses[node] == 1:
                 user = users.get(node)
                 scaled = user is None and any(o.value.node is node and o.value != Value(node) for o in self._outputs)
                 plain = all(o.node not in inline or o.node.operation is Operation.ARGUMENT for o in node.operands)
-                if plain and (scaled or (user is not None and user.operation in _INLINE_IN)):
+                nested = user is not None and user.operation in _INLINE_IN and node.operation is Operation.PRODUCT
+                if plain and (scaled or nested):
                     inline.add(node)
         return inline
 
@@ -175,7 +177,7 @@ class FunctionWriter:
             case Operation.LU:
                 return Expression(f"torch.linalg.lu_factor({self._reference(node.operands[0]).text})", True)
             case Operation.SOLVE | Operation.SOLVE_TRANSPOSED:
-                return Expression(self._solve(node), True)
+                return Expression(f"{self._solve(node)}{'.mT' if transposed else ''}", True)
             case Operation.IDENTITY:
                 like = next(iter(self._arguments))
                 return Expression(

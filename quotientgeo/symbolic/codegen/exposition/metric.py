@@ -1,0 +1,111 @@
+"""Metric, horizontal vectors and gradient of a derivation."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+from quotientgeo.symbolic.algebra import Polynomial, TracePolynomial, Word
+from quotientgeo.symbolic.codegen.exposition.latex import aligned, display
+from quotientgeo.symbolic.codegen.exposition.spelling import Spelling
+from quotientgeo.symbolic.codegen.notation import Symbol
+
+
+class MetricSection:
+    """Formulas of the metric."""
+
+    def __init__(self, spelling: Spelling) -> None:
+        self._spelling = spelling
+        self._geometry = spelling.geometry
+
+    def inner(self) -> str:
+        """The metric as declared."""
+        return display(rf"\langle \xi, \eta \rangle = {self._spelling.scalar(self._geometry.inner.polynomial)}")
+
+    @cached_property
+    def _pushed(self) -> dict[str, Polynomial]:
+        """Each factor and each tangent as a group element moves it."""
+        s, names = self._spelling, self._spelling.names
+        moved = {f: formula.polynomial for f, formula in self._geometry.action.items()}
+        values = dict(moved)
+        for rename in (names.tangent, names.second_tangent):
+            directions = {f: s.alphabet[rename(f)] for f in s.factors}
+            values |= {rename(f): polynomial.differential(directions) for f, polynomial in moved.items()}
+        return values
+
+    def pushed(self) -> str:
+        """Where the action takes tangents, Gram matrices and inverses."""
+        s = self._spelling
+        rows = [rf"{s.symbol(letter)} &\longmapsto {s.line(self._pushed[letter])}" for letter in s.names.tangents]
+        for word in self._weights():
+            value = s.alphabet.monomial(word)
+            rows.append(rf"{s.line(value)} &\longmapsto {s.line(value.substitute(self._pushed))}")
+        return aligned(rows)
+
+    def _weights(self) -> list[Word]:
+        """The Gram matrices and inverses that the metric contains, each once."""
+        s = self._spelling
+        found: dict[Word, None] = {}
+        for monomial, _ in self._geometry.inner.polynomial:
+            for factor in monomial:
+                for piece in s.notation.words(s.notation.rotated(factor)) if factor.letters else ():
+                    spelled = s.notation.matrix(s.alphabet.monomial(piece), collect=False)[0].pieces[0]
+                    if not isinstance(spelled, Symbol) or spelled.name in s.grams.values():
+                        found[piece] = None
+        return list(found)
+
+    def invariance(self) -> str:
+        """Each trace of the metric, and the same with the moved letters in place."""
+        s = self._spelling
+        rows = []
+        for monomial, coefficient in self._geometry.inner.polynomial:
+            term = TracePolynomial(s.alphabet, {monomial: coefficient})
+            rows.append(rf"{s.scalar(term)} &\longmapsto {s.replaced_traces(term, self._pushed)}")
+        return aligned(rows)
+
+    def flat(self, factor: str) -> Polynomial:
+        """M with <xi, eta> = ... + tr(M' eta_factor)."""
+        return self._geometry.inner.polynomial.gradient(self._spelling.names.second_tangent(factor))
+
+    def pairing(self) -> str:
+        """<xi, V_X> written out, and with the Lie algebra elements collected."""
+        s, names = self._spelling, self._spelling.names
+        values = {names.second_tangent(f): v.polynomial for f, v in self._geometry.vertical.items()}
+        pairing = self._geometry.inner.polynomial.substitute(values)
+        collected = " + ".join(
+            rf"\mathrm{{tr}}\bigl( {self.momentum(x)}^\top {s.symbol(x)} \bigr)" for x in names.algebra
+        )
+        return aligned(
+            [
+                rf"\langle \xi, V \rangle &= {s.scalar(pairing, last=names.algebra[0])}",
+                rf"&= {collected}",
+                *(s.block(self.momentum(x), self._geometry.momentum[x].polynomial) for x in names.algebra),
+            ]
+        )
+
+    def momentum(self, letter: str) -> str:
+        """J, or J_{X_1}."""
+        return "J" if len(self._spelling.names.algebra) == 1 else f"J_{{{self._spelling.symbol(letter)}}}"
+
+    def horizontal(self) -> str:
+        """The equations J = 0, terms of one sign on each side."""
+        s = self._spelling
+        rows = []
+        for formula in self._geometry.momentum.values():
+            sides = []
+            for sign in (1, -1):
+                terms = {word: sign * c for word, c in formula.polynomial if sign * c > 0}
+                sides.append(s.line(Polynomial(s.alphabet, terms, formula.polynomial.shape)))
+            rows.append(rf"{sides[0]} &= {sides[1]}")
+        return aligned(rows)
+
+    def gradient(self) -> str:
+        """The equation that defines the gradient, and its solution."""
+        s, names = self._spelling, self._spelling.names
+        rows = []
+        for factor, formula in self._geometry.gradient.items():
+            grad = rf"\mathrm{{grad}}_{{{s.symbol(factor)}}}"
+            left = s.renamed({names.tangent(factor): grad}).line(s.notation.matrix(self.flat(factor)))
+            rows.append(
+                rf"{left} &= {s.symbol(names.euclidean(factor))} &&\Longrightarrow & {grad} &= {s.line(formula.polynomial)}"
+            )
+        return aligned(rows)

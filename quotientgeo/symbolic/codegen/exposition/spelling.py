@@ -1,0 +1,173 @@
+"""Letters, matrices and scalars of one geometry in LaTeX; what the sections of a derivation share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from quotientgeo.symbolic.algebra import Dimension, Polynomial, TracePolynomial, Word
+from quotientgeo.symbolic.codegen.exposition.latex import Latex, symbol_latex
+from quotientgeo.symbolic.codegen.module import representative_sizes
+from quotientgeo.symbolic.codegen.notation import Notation, Velocity, gram_names
+from quotientgeo.symbolic.derivation import Geometry
+
+
+class Spelling:
+    """Spells the formulas of one geometry."""
+
+    def __init__(self, geometry: Geometry) -> None:
+        self.geometry = geometry
+        self.names = geometry.names
+        self.alphabet = geometry.alphabet
+        self.factors = tuple(geometry.factors)
+        self.grams = gram_names(geometry.factors, [*geometry.alphabet, *map(str, geometry.sizes)])
+        sizes = representative_sizes(geometry)
+        velocities = {f: self._velocity(f) for f in self.factors}
+        self.notation = Notation(geometry.alphabet, self.grams, sizes)
+        self.with_rates = Notation(geometry.alphabet, self.grams, sizes, velocities)
+        self.short = Notation(geometry.alphabet, self.grams, sizes, velocities, short=True)
+        self.accelerations = {
+            factor: self.alphabet.declare_fresh(f"acc_{factor}", shape) for factor, shape in geometry.factors.items()
+        }
+        self._latex = Latex(self._overrides())
+
+    def _velocity(self, factor: str) -> Velocity:
+        stem = next(letter for letter in ("M", "K", "N", "Z_M") if f"{letter}_{factor}" not in self.alphabet)
+        return Velocity(self.names.tangent(factor), f"{stem}_{factor}", f"Xi_{factor}", f"rate_{self.grams[factor]}")
+
+    def _overrides(self) -> dict[str, str]:
+        """Euclidean gradients as partial derivatives, accelerations with a dot, the second group element as B."""
+        out = {self.names.euclidean(f): rf"\partial_{{{symbol_latex(f)}}}" for f in self.factors}
+        for factor, letter in self.accelerations.items():
+            out[str(letter)] = rf"\dot{{\xi}}_{{{symbol_latex(factor)}}}"
+        out |= {f"rate_{gram}": rf"\dot{{{symbol_latex(gram)}}}" for gram in self.grams.values()}
+        for element in self.names.elements:
+            free = element == "A" and "B" not in self.alphabet
+            out[self.names.other_element(element)] = "B" if free else rf"\tilde{{{symbol_latex(element)}}}"
+        return out
+
+    def renamed(self, names: Mapping[str, str]) -> Latex:
+        """The same spelling with some letters called otherwise."""
+        return Latex(self._overrides() | dict(names))
+
+    def symbol(self, name: str) -> str:
+        """LaTeX of a letter."""
+        return self._latex.symbol(name)
+
+    def line(self, polynomial: Polynomial, collect: bool = True) -> str:
+        """A matrix on one line."""
+        return self._latex.line(self.notation.matrix(polynomial, collect))
+
+    def block(self, left: str, polynomial: Polynomial, notation: Notation | None = None) -> str:
+        """``left = polynomial`` as rows of an aligned block."""
+        return self._latex.block(left, (notation or self.notation).matrix(polynomial))
+
+    def scalar(self, value: TracePolynomial, last: str = "") -> str:
+        """A scalar on one line."""
+        return self._latex.line(self.notation.scalar(value, last))
+
+    def shape(self, name: str) -> str:
+        """R^{n x h} of a letter."""
+        rows, columns = self.alphabet.shape(name)
+        return rf"\mathbb{{R}}^{{{size_latex(rows)} \times {size_latex(columns)}}}"
+
+    def point(self, rename: Mapping[str, str] | None = None) -> str:
+        """(G, H), or any other letters per factor."""
+        return "(" + ", ".join(self.symbol((rename or {}).get(f, f)) for f in self.factors) + ")"
+
+    def tangent_point(self) -> str:
+        """(xi_G, xi_H)."""
+        return self.point({f: self.names.tangent(f) for f in self.factors})
+
+    def euclidean_point(self) -> str:
+        """The Euclidean gradient."""
+        return self.point({f: self.names.euclidean(f) for f in self.factors})
+
+    def elements(self) -> str:
+        """A, or (A_1, A_2)."""
+        return listed(map(self.symbol, self.names.elements))
+
+    def algebra(self) -> str:
+        """X, or (X_1, X_2)."""
+        return listed(map(self.symbol, self.names.algebra))
+
+    # letters replaced, nothing cancelled
+
+    def replaced(self, polynomial: Polynomial, values: Mapping[str, Polynomial]) -> str:
+        """The polynomial with its letters replaced, nothing cancelled; neighbours that cancel stand over a brace."""
+        out: list[str] = []
+        for word, coefficient in polynomial:
+            sign = ("-" if coefficient < 0 else "+" if out else "") + (
+                "" if abs(coefficient) == 1 else str(abs(coefficient))
+            )
+            out.append(f"{sign} {self._substituted_word(word, values)}".strip())
+        return " ".join(out)
+
+    def _substituted_word(self, word: Word, values: Mapping[str, Polynomial]) -> str:
+        """Each letter (or Gram matrix) replaced on its own, so that the cancellation can be seen."""
+        pieces: list[Word] = []
+        for piece in self.notation.words(word):
+            replaced = self.alphabet.monomial(piece).substitute(values)
+            if len(replaced) == 1:
+                ((inner, coefficient),) = replaced
+                if coefficient == 1:
+                    pieces.extend(self.notation.words(inner))
+                    continue
+            return self.line(self.alphabet.monomial(word).substitute(values))
+        return self._cancelling(pieces)
+
+    def _cancelling(self, pieces: list[Word]) -> str:
+        """Pieces in a row; each neighbouring pair a a^-1 over a brace that says I."""
+        out: list[str] = []
+        i = 0
+        while i < len(pieces):
+            pair = pieces[i : i + 2]
+            if (
+                len(pair) == 2
+                and self.alphabet.local_inverse(pair[0][-1]) is pair[1][0]
+                and len(pair[0] + pair[1]) == 2
+            ):
+                both = " ".join(self._word(piece) for piece in pair)
+                out.append(rf"\underbrace{{{both}}}_{{I}}")
+                i += 2
+            else:
+                out.append(self._word(pieces[i]))
+                i += 1
+        return " ".join(out)
+
+    def _word(self, word: Word) -> str:
+        return self._latex.line(self.notation.matrix(self.alphabet.monomial(word), collect=False))
+
+    def replaced_traces(self, value: TracePolynomial, values: Mapping[str, Polynomial]) -> str:
+        """A sum of traces with its letters replaced, nothing cancelled."""
+        out = ""
+        for monomial, coefficient in value:
+            body = ""
+            for factor in monomial:
+                if factor.letters:
+                    body += (
+                        rf"\mathrm{{tr}}\bigl( {self._substituted_word(self.notation.rotated(factor), values)} \bigr)"
+                    )
+                else:
+                    body += size_latex(factor.size)
+            number = "" if abs(coefficient) == 1 and body else str(abs(coefficient))
+            out += f" {'-' if coefficient < 0 else '+' if out else ''} {number} {body}"
+        return out.strip()
+
+
+def size_latex(size: Dimension) -> str:
+    """LaTeX of a size."""
+    return str(size) if isinstance(size, int) else symbol_latex(size)
+
+
+def listed(parts: Iterable[str]) -> str:
+    """a, or (a, b)."""
+    several = list(parts)
+    return several[0] if len(several) == 1 else "(" + ", ".join(several) + ")"
+
+
+def added(parts: list[str]) -> str:
+    """Summands in a row."""
+    out = parts[0] if parts else "0"
+    for part in parts[1:]:
+        out += f" {part}" if part.startswith("-") else f" + {part}"
+    return out

@@ -1,0 +1,119 @@
+"""Setting, action and vertical space of a derivation."""
+
+from __future__ import annotations
+
+from quotientgeo.symbolic.algebra import Polynomial
+from quotientgeo.symbolic.codegen.exposition.latex import aligned, display, enumeration, symbol_latex
+from quotientgeo.symbolic.codegen.exposition.spelling import Spelling, added, listed, size_latex
+from quotientgeo.symbolic.derivation import MatrixFormula
+
+
+class SymmetrySection:
+    """Formulas of the symmetry."""
+
+    def __init__(self, spelling: Spelling) -> None:
+        self._spelling = spelling
+        self._geometry = spelling.geometry
+
+    def factors(self) -> str:
+        """G in R^{n x h} and H in R^{m x h}."""
+        s = self._spelling
+        return enumeration([rf"${s.symbol(f)} \in {s.shape(f)}$" for f in s.factors])
+
+    def grams(self) -> str:
+        """P = G^T G and Q = H^T H."""
+        s = self._spelling
+        return enumeration(
+            [rf"${symbol_latex(gram)} = {s.symbol(f)}^\top {s.symbol(f)}$" for f, gram in s.grams.items()]
+        )
+
+    def group(self) -> str:
+        """GL(h), or a product."""
+        groups = self._geometry.symmetry.groups
+        return r" \times ".join(rf"\mathrm{{{type(g).__name__}}}({size_latex(g.size)})" for g in groups)
+
+    def algebra_shapes(self) -> str:
+        """X in R^{h x h}."""
+        s = self._spelling
+        return enumeration([rf"${s.symbol(x)} \in {s.shape(x)}$" for x in s.names.algebra])
+
+    def action(self) -> str:
+        """A . (G, H) = (G A^-1, H A^T)."""
+        s = self._spelling
+        moved = ", ".join(s.line(formula.polynomial) for formula in self._geometry.action.values())
+        return display(rf"{s.elements()} \cdot {s.point()} = \bigl( {moved} \bigr)")
+
+    def composition(self) -> str:
+        """What acting twice does to each factor."""
+        s, action = self._spelling, self._geometry.action
+        once = self._acting_with_other()
+        return aligned(
+            rf"{s.symbol(f)} &\longmapsto {s.line(once[f])} \longmapsto {s.replaced(formula.polynomial, once)}"
+            for f, formula in action.items()
+        )
+
+    def _acting_with_other(self) -> dict[str, Polynomial]:
+        s = self._spelling
+        other = {e: s.alphabet[s.names.other_element(e)] for e in s.names.elements}
+        return {f: formula.polynomial.substitute(other) for f, formula in self._geometry.action.items()}
+
+    def other_elements(self) -> str:
+        """B."""
+        s = self._spelling
+        return listed(s.symbol(s.names.other_element(e)) for e in s.names.elements)
+
+    def product(self) -> str:
+        """The element that acts as the second after the first."""
+        s = self._spelling
+        pairs = [(s.alphabet[e], s.alphabet[s.names.other_element(e)]) for e in s.names.elements]
+        return listed(s.line(a * b if self._geometry.side == "left" else b * a) for a, b in pairs)
+
+    def preserved(self) -> str:
+        """G H', for every declared quantity."""
+        return enumeration([f"${self._preserved_line(i)}$" for i in range(len(self._geometry.preserved))])
+
+    def _preserved_line(self, i: int) -> str:
+        s, formula = self._spelling, self._geometry.preserved[i]
+        return s.line(formula.polynomial) if isinstance(formula, MatrixFormula) else s.scalar(formula.polynomial)
+
+    def preservation(self) -> str:
+        """G H' |-> what it becomes = G H'."""
+        s = self._spelling
+        moved = {f: formula.polynomial for f, formula in self._geometry.action.items()}
+        rows = []
+        for i, formula in enumerate(self._geometry.preserved):
+            if isinstance(formula, MatrixFormula):
+                there = s.replaced(formula.polynomial, moved)
+            else:
+                there = s.replaced_traces(formula.polynomial, moved)
+            here = self._preserved_line(i)
+            rows.append(rf"{here} &\longmapsto {there} = {here}")
+        return aligned(rows)
+
+    def vertical(self) -> str:
+        """The derivative of the moved factor along X, at a general element and at the identity."""
+        s, names = self._spelling, self._spelling.names
+        directions = {e: s.alphabet[x] for e, x in zip(names.elements, names.algebra, strict=True)}
+        along = ", ".join(
+            rf"\mathrm{{d}}{s.symbol(e)} = {s.symbol(x)}" for e, x in zip(names.elements, names.algebra, strict=True)
+        )
+        rows = []
+        for factor, formula in self._geometry.action.items():
+            moved = formula.polynomial
+            rows.append(
+                rf"\mathrm{{d}}\bigl( {s.line(moved)} \bigr) &= {s.line(moved.differential(directions))} "
+                rf"&&\text{{for }} {along}, & V_{{{s.symbol(factor)}}} &= {s.line(self._geometry.vertical[factor].polynomial)}"
+            )
+        return aligned(rows)
+
+    def kernel(self) -> str:
+        """What a vertical vector does to each preserved matrix, before the terms cancel."""
+        s = self._spelling
+        rows = []
+        for formula in self._geometry.preserved:
+            if isinstance(formula, MatrixFormula):
+                moves = {f: {f: v.polynomial} for f, v in self._geometry.vertical.items()}
+                changes = [formula.polynomial.differential(move) for move in moves.values()]
+                parts = [s.line(change, collect=False) for change in changes if not change.is_zero]
+                rows.append(rf"\mathrm{{D}}\bigl( {s.line(formula.polynomial)} \bigr)[V] &= {added(parts)} = 0")
+        return aligned(rows) if rows else ""
