@@ -23,7 +23,7 @@ def canonical_columns(frames: Frames) -> Tensor:
 def weights(frames: Frames, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
     """w_G = s_j / sqrt(s_i^2 + s_j^2), w_H = s_i / sqrt(s_i^2 + s_j^2), shape (..., h, h).
 
-    Horizontal means G' xi_G H'H = G'G xi_H' H: with the cores a = F_G' X_G, b = F_H' X_H it reads a_ij s_i = b_ji s_j.
+    Horizontal means xi_G' G H'H = G'G H' xi_H: with the cores a = F_G' X_G, b = F_H' X_H it reads a_ij s_i = b_ji s_j.
     """
     ratio = frames.s / frames.s[..., :1]
     row, column = ratio[..., :, None], ratio[..., None, :]

@@ -131,7 +131,7 @@ def test_lost_rank_is_named(dtype, fault, name):
     }[fault]()
     with pytest.raises(RankDeficientError, match=rf"factor {name} \(block 2: [^)]*\); tolerance"):
         canonical_frames(factors["G"], factors["H"])
-    with pytest.raises(RankDeficientError, match="layer.2.head.0"):
+    with pytest.raises(RankDeficientError, match=r"layer\.2\.head\.0"):
         canonical_frames(factors["G"], factors["H"], names=[f"layer.{i}.head.0" for i in range(4)])
 
 
@@ -176,7 +176,7 @@ def test_bad_input_is_named():
     for poison in (float("nan"), float("inf")):
         bad = H.clone()
         bad[1, 2, 0] = poison
-        with pytest.raises(NonFiniteError, match="factor H holds NaN or infinity .*block 1"):
+        with pytest.raises(NonFiniteError, match=r"factor H holds NaN or infinity .*block 1"):
             canonical_frames(G, bad)
 
 
