@@ -14,7 +14,7 @@ from quotientgeo.symbolic.derivation.levels.component import check_component
 from quotientgeo.symbolic.derivation.levels.modular import check_modular
 from quotientgeo.symbolic.derivation.levels.native import check_native
 from quotientgeo.symbolic.derivation.levels.normal_form import check_normal_form
-from quotientgeo.symbolic.derivation.levels.positivity import check_positive
+from quotientgeo.symbolic.derivation.levels.positivity import Ranks, check_positive
 from quotientgeo.symbolic.derivation.levels.rational import check_rational, find_witness
 from quotientgeo.symbolic.derivation.statements import Statement, statements
 
@@ -45,7 +45,6 @@ def certify(
         for statement in statements(geometry):
             if selected is None or statement.name in selected:
                 done.append(_check(geometry, statement, chosen))
-        needed: frozenset[str] = frozenset()
         positive, needed = check_positive(geometry, chosen)
         if selected is None or positive.name in selected:
             done.append(positive)
@@ -66,9 +65,10 @@ def _check(geometry: Geometry, statement: Statement, levels: list[Level]) -> Cla
     return Claim(statement.name, statement.text, statement.formula(geometry), tuple(results), witness)
 
 
-def _assumptions(geometry: Geometry, full_rank: frozenset[str]) -> tuple[str, ...]:
+def _assumptions(geometry: Geometry, full_rank: Ranks) -> tuple[str, ...]:
     out = ["every inverse that occurs in a formula exists at the point"]
-    if full_rank:
-        factors = [factor for factor in geometry.names.factors if factor in full_rank]
-        out.append(f"full column rank of {', '.join(factors)} (for positive definiteness)")
+    for rank in ("column", "row"):
+        factors = [factor for factor in geometry.names.factors if full_rank.get(factor) == rank]
+        if factors:
+            out.append(f"full {rank} rank of {', '.join(factors)} (for positive definiteness)")
     return tuple(out)

@@ -17,7 +17,7 @@ from quotientgeo.symbolic.derivation.calculus import Calculus, Reading, Values, 
 from quotientgeo.symbolic.derivation.certificate import Level, LevelResult, Outcome
 from quotientgeo.symbolic.derivation.formula import Formula
 from quotientgeo.symbolic.derivation.geometry import Geometry
-from quotientgeo.symbolic.derivation.levels.points import assign_sizes, generator, number, numbers, sizes_text
+from quotientgeo.symbolic.derivation.levels.points import Sizes, assign_sizes, generator, number, numbers, sizes_text
 from quotientgeo.symbolic.derivation.levels.reading import Evaluation
 from quotientgeo.symbolic.derivation.statements import Statement
 
@@ -27,7 +27,7 @@ TOLERANCE = 1e-9  # relative to the larger side; true residuals are near 1e-14, 
 class TorchArithmetic:
     """Dense float64 matrices."""
 
-    def __init__(self, sizes: dict[str, int]) -> None:
+    def __init__(self, sizes: Sizes) -> None:
         self.sizes = sizes
 
     def number(self, value: Fraction) -> Tensor:
@@ -61,7 +61,7 @@ class TorchArithmetic:
 class TorchCalculus(TorchArithmetic, Calculus[Tensor]):
     """Values at one well-conditioned random point."""
 
-    def __init__(self, sizes: dict[str, int], seed: int) -> None:
+    def __init__(self, sizes: Sizes, seed: int) -> None:
         super().__init__(sizes)
         self.generator = torch.Generator().manual_seed(seed)
         self.variables: dict[str, Tensor] = {}

@@ -14,7 +14,7 @@ from quotientgeo.symbolic.derivation.calculus import Calculus, Reading, Values, 
 from quotientgeo.symbolic.derivation.certificate import Level, LevelResult, Outcome
 from quotientgeo.symbolic.derivation.formula import Formula
 from quotientgeo.symbolic.derivation.geometry import Geometry
-from quotientgeo.symbolic.derivation.levels.points import assign_sizes, number, numbers, sizes_text
+from quotientgeo.symbolic.derivation.levels.points import Sizes, assign_sizes, number, numbers, sizes_text
 from quotientgeo.symbolic.derivation.levels.reading import Evaluation
 from quotientgeo.symbolic.derivation.levels.sparse import (
     BITS,
@@ -31,13 +31,13 @@ from quotientgeo.symbolic.derivation.levels.sparse import (
 )
 from quotientgeo.symbolic.derivation.statements import Statement
 
-BUDGET = 400_000  # monomial products for one claim at one assignment of sizes: well under a second
+BUDGET = 300_000  # monomial products for one claim at one assignment of sizes: well under a second
 
 
 class ComponentCalculus(Calculus[Quotient]):
     """Values are matrices of fractions of polynomials in the entries of generic matrices."""
 
-    def __init__(self, sizes: dict[str, int], budget: int = BUDGET) -> None:
+    def __init__(self, sizes: Sizes, budget: int = BUDGET) -> None:
         self.sizes = sizes
         self.field = Field(budget)
         self.variables: dict[str, Quotient] = {}
@@ -179,10 +179,10 @@ def _constant(entry: Poly) -> int:
     return entry.get(0, 0)
 
 
-def _sizes(geometry: Geometry) -> list[dict[str, int]]:
+def _sizes(geometry: Geometry) -> list[Sizes]:
     """From the smallest up; the last ones have non-commuting entries and more rows than columns."""
     choices = [(1, 1, 0), (1, 2, 1), (2, 2, 0), (2, 3, -1), (2, 3, 1)]
-    out: list[dict[str, int]] = []
+    out: list[Sizes] = []
     for group, first, step in choices:
         sizes = assign_sizes(geometry, group, first, step)
         if sizes not in out and all(size >= group for size in sizes.values()):

@@ -17,7 +17,7 @@ from quotientgeo.symbolic.derivation.calculus import Calculus, Reading, Values, 
 from quotientgeo.symbolic.derivation.certificate import Level, LevelResult, Outcome
 from quotientgeo.symbolic.derivation.formula import Formula, MatrixFormula
 from quotientgeo.symbolic.derivation.geometry import Geometry
-from quotientgeo.symbolic.derivation.levels.points import assign_sizes, generator, number, numbers, sizes_text
+from quotientgeo.symbolic.derivation.levels.points import Sizes, assign_sizes, generator, number, numbers, sizes_text
 from quotientgeo.symbolic.derivation.statements import Statement
 
 PRIME = 2**61 - 1
@@ -114,7 +114,7 @@ def _residue(value: Fraction) -> int:
 class ModularCalculus(Calculus[Jet]):
     """Values are jets of matrices modulo p at given sizes; scalars are 1 x 1."""
 
-    def __init__(self, sizes: dict[str, int], rng: random.Random) -> None:
+    def __init__(self, sizes: Sizes, rng: random.Random) -> None:
         self.sizes = sizes
         self.rng = rng
         self.variables: dict[str, Jet] = {}

@@ -14,7 +14,7 @@ import sympy as sp
 from quotientgeo.symbolic.derivation.calculus import variables_of
 from quotientgeo.symbolic.derivation.certificate import Level, LevelResult, Outcome
 from quotientgeo.symbolic.derivation.geometry import Geometry
-from quotientgeo.symbolic.derivation.levels.points import assign_sizes, generator, random_matrix, sizes_text
+from quotientgeo.symbolic.derivation.levels.points import Sizes, assign_sizes, generator, random_matrix, sizes_text
 from quotientgeo.symbolic.derivation.statements import Statement
 
 Residuals = Callable[[Geometry], list[sp.MatrixExpr]]
@@ -111,6 +111,8 @@ def check_native(geometry: Geometry, statement: Statement) -> LevelResult:
     if residuals is None or any(variable.kind != "general" for variable in variables_of(geometry, "X").values()):
         return LevelResult(Level.SYMPY, Outcome.NOT_APPLICABLE)
     sizes = assign_sizes(geometry, 2, 3)
+    if any(isinstance(size, int) for size in sizes):  # SymPy would have to work at the declared width itself
+        return LevelResult(Level.SYMPY, Outcome.NOT_APPLICABLE)
     rng = generator("native", geometry.name, statement.name)
     values = {
         variable.name: sp.ImmutableMatrix([[sp.Rational(a.numerator, a.denominator) for a in row] for row in rows])
@@ -124,7 +126,7 @@ def check_native(geometry: Geometry, statement: Statement) -> LevelResult:
     return LevelResult(Level.SYMPY, Outcome.TESTED, sizes_text(sizes), "residual 0")
 
 
-def _evaluate(expression: sp.MatrixExpr, sizes: dict[str, int], values: Mapping[str, sp.Matrix]) -> sp.Matrix:
+def _evaluate(expression: sp.MatrixExpr, sizes: Sizes, values: Mapping[str, sp.Matrix]) -> sp.Matrix:
     """SymPy's own evaluation: put in numbers for sizes, then explicit matrices for symbols."""
     numeric = expression.xreplace({s: sp.Integer(sizes[s.name]) for s in expression.free_symbols if s.name in sizes})
     explicit = {s: values[s.name] for s in numeric.atoms(sp.MatrixSymbol)}

@@ -11,41 +11,51 @@ from quotientgeo.symbolic.derivation.calculus import Variable
 from quotientgeo.symbolic.derivation.geometry import Geometry
 
 Rows = list[list[Fraction]]
+Sizes = dict[Dimension, int]
+SMALL = 6  # the largest declared number at which exact arithmetic is quick
 
 
-def assign_sizes(geometry: Geometry, group: int, first: int, step: int = 1) -> dict[str, int]:
-    """Numbers for the symbolic sizes: ``group`` for those of groups, first, first + step, ... for the others in order."""
+def assign_sizes(geometry: Geometry, group: int, first: int, step: int = 1) -> Sizes:
+    """Numbers for the sizes: ``group`` for those of groups, first, first + step, ... for the others in order.
+
+    A declared number stays as it is up to SMALL; a larger one (a model's real width) gets a stand-in like a symbol.
+    """
     of_groups = {g.size for g in geometry.symmetry.groups}
-    out: dict[str, int] = {}
-    nxt = first
+    out: Sizes = {}
+    following = first
     for size in geometry.sizes:
-        if isinstance(size, int):
+        if isinstance(size, int) and size <= SMALL:
             continue
         if size in of_groups:
             out[size] = group
         else:
-            out[size] = nxt
-            nxt += step
+            out[size] = following
+            following += step
     return out
 
 
-def number(size: Dimension, sizes: dict[str, int]) -> int:
+def number(size: Dimension, sizes: Sizes) -> int:
     """A size as a number."""
-    return size if isinstance(size, int) else sizes[size]
+    return sizes.get(size, size) if isinstance(size, int) else sizes[size]
 
 
-def numbers(shape: Shape, sizes: dict[str, int]) -> tuple[int, int]:
+def numbers(shape: Shape, sizes: Sizes) -> tuple[int, int]:
     """A shape as numbers."""
     return number(shape[0], sizes), number(shape[1], sizes)
 
 
-def sizes_text(sizes: dict[str, int]) -> str:
-    """``(n, m, h) = (3, 4, 2)``, or ``declared sizes`` when none is symbolic."""
+def sizes_text(sizes: Sizes) -> str:
+    """``(n, m, h) = (3, 4, 2)``; ``->`` where a large declared number has a stand-in."""
     if not sizes:
         return "the declared sizes"
-    if len(sizes) == 1:
-        return " = ".join(f"{name} = {size}" for name, size in sizes.items())
-    return f"({', '.join(sizes)}) = ({', '.join(map(str, sizes.values()))})"
+    names, values = ", ".join(map(str, sizes)), ", ".join(map(str, sizes.values()))
+    sign = "->" if any(isinstance(size, int) for size in sizes) else "="
+    return f"{names} {sign} {values}" if len(sizes) == 1 else f"({names}) {sign} ({values})"
+
+
+def named_sizes(sizes: Sizes) -> dict[str, int]:
+    """Sizes by name, for a witness; the stand-in of a declared number is named after it."""
+    return {size if isinstance(size, str) else f"size {size}": value for size, value in sizes.items()}
 
 
 def generator(*parts: object) -> random.Random:
@@ -53,7 +63,7 @@ def generator(*parts: object) -> random.Random:
     return random.Random(zlib.crc32(" ".join(map(str, parts)).encode()))
 
 
-def random_matrix(variable: Variable, sizes: dict[str, int], rng: random.Random, reach: int = 3) -> Rows:
+def random_matrix(variable: Variable, sizes: Sizes, rng: random.Random, reach: int = 3) -> Rows:
     """A matrix of the variable's shape and kind made of integers from 1 to reach with random signs (orthogonal: rational)."""
     rows, columns = numbers(variable.shape, sizes)
     if variable.kind == "orthogonal":

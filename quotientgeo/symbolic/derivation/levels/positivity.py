@@ -2,8 +2,8 @@
 
 Proven for all sizes when <xi, xi> is a sum, with positive coefficients, of tr(xi_F' L xi_F R) where L = l'l and R = r'r are
 palindromic words, and every factor F has such a term with l and r injective: then the term is |l xi_F r'|^2. Injective
-are factors of full column rank, invertible letters, and products of such. Otherwise tested: exactly (pivots of a rational
-Gram matrix) and in floating point (eigenvalues).
+are factors of full column rank, transposes of factors of full row rank, invertible letters, and products of such.
+Otherwise tested: exactly (pivots of a rational Gram matrix) and in floating point (eigenvalues).
 """
 
 from __future__ import annotations
@@ -17,17 +17,25 @@ from quotientgeo.symbolic.derivation.calculus import Reading
 from quotientgeo.symbolic.derivation.certificate import Claim, Level, LevelResult, Outcome, Witness
 from quotientgeo.symbolic.derivation.geometry import Geometry
 from quotientgeo.symbolic.derivation.levels.autodiff import TorchCalculus
-from quotientgeo.symbolic.derivation.levels.points import assign_sizes, generator, numbers, sizes_text
+from quotientgeo.symbolic.derivation.levels.points import (
+    Sizes,
+    assign_sizes,
+    generator,
+    named_sizes,
+    numbers,
+    sizes_text,
+)
 from quotientgeo.symbolic.derivation.levels.rational import Dual, Entries, RationalCalculus
 
 NAME = "metric_positive_definite"
 LEVELS = (Level.NORMAL_FORM, Level.RATIONAL, Level.AUTODIFF)
+Ranks = dict[str, str]  # factor -> which of its ranks is full, "column" or "row"
 _SMALLEST = 1e-9  # smallest eigenvalue allowed, relative to the largest, in floating point
 
 
-def check_positive(geometry: Geometry, levels: list[Level]) -> tuple[Claim, frozenset[str]]:
-    """The claim, and the factors whose full column rank its proof assumes."""
-    needed: frozenset[str] = frozenset()
+def check_positive(geometry: Geometry, levels: list[Level]) -> tuple[Claim, Ranks]:
+    """The claim, and the factors whose full rank its proof assumes."""
+    needed: Ranks = {}
     results: list[LevelResult] = []
     witness = None
     for level in levels:
@@ -47,7 +55,7 @@ def check_positive(geometry: Geometry, levels: list[Level]) -> tuple[Claim, froz
 # by palindromic words, for all sizes
 
 
-def _by_palindromes(geometry: Geometry) -> tuple[LevelResult, frozenset[str]]:
+def _by_palindromes(geometry: Geometry) -> tuple[LevelResult, Ranks]:
     proof = _Palindromes(geometry)
     names = geometry.names
     value = geometry.inner.polynomial.substitute(
@@ -57,19 +65,17 @@ def _by_palindromes(geometry: Geometry) -> tuple[LevelResult, frozenset[str]]:
     for monomial, coefficient in value:
         term = proof.term(monomial[0].letters) if len(monomial) == 1 and coefficient > 0 else None
         if term is None:
-            return LevelResult(
-                Level.NORMAL_FORM, Outcome.UNDECIDED, residual="a term is no palindromic word"
-            ), frozenset()
+            return LevelResult(Level.NORMAL_FORM, Outcome.UNDECIDED, residual="a term is no palindromic word"), {}
         factor, is_definite = term
         definite |= {factor} if is_definite else set()
     missing = [factor for factor in names.factors if factor not in definite]
     if missing:
         text = f"no definite term for {', '.join(missing)}"
-        return LevelResult(Level.NORMAL_FORM, Outcome.UNDECIDED, residual=text), frozenset()
+        return LevelResult(Level.NORMAL_FORM, Outcome.UNDECIDED, residual=text), {}
     result = LevelResult(
         Level.NORMAL_FORM, Outcome.PROVEN, "all sizes", "a sum of squares |l xi_F r'|^2 with l, r injective"
     )
-    return result, frozenset(proof.full_rank)
+    return result, proof.full_rank
 
 
 class _Palindromes:
@@ -79,7 +85,7 @@ class _Palindromes:
         self.alphabet: Alphabet = geometry.alphabet
         self.factors = geometry.names.factors
         self.tangents = {geometry.names.tangent(f): f for f in self.factors}
-        self.full_rank: set[str] = set()
+        self.full_rank: Ranks = {}
 
     def term(self, word: Word) -> tuple[str, bool] | None:
         """(factor, definite) for a cyclic word tr(xi' L xi R) with L and R positive, else None."""
@@ -120,31 +126,29 @@ class _Palindromes:
         return None not in kinds and True in kinds
 
     def injective(self, word: Word) -> bool:
-        """Whether a product is injective by its letters: F'F and invertible letters, and F itself of full column rank."""
+        """Whether a product is injective by its letters: Grams F'F, factors of full rank, and invertible letters."""
         i = 0
         while i < len(word):
             letter = word[i]
             following = word[i + 1] if i + 1 < len(word) else None
             if isinstance(letter, InverseLetter) or self.alphabet.local_inverse(letter) is not None:
                 i += 1
-            elif following is not None and self._is_gram(letter, following):
-                self.full_rank.add(following.name)  # type: ignore[attr-defined]
+            elif not isinstance(letter, SymbolLetter) or letter.name not in self.factors:
+                return False
+            elif following is not None and self.alphabet.transpose(following)[1] is letter and self._assume(following):
                 i += 2
-            elif isinstance(letter, SymbolLetter) and letter.name in self.factors and not letter.transposed:
-                self.full_rank.add(letter.name)
+            elif self._assume(letter):
                 i += 1
             else:
                 return False
         return True
 
-    def _is_gram(self, letter: Letter, following: Letter) -> bool:
-        return (
-            isinstance(following, SymbolLetter)
-            and following.name in self.factors
-            and not following.transposed
-            and self.alphabet.transpose(following)[1] is letter
-            and self.alphabet.kind(following.name) is Kind.GENERAL
-        )
+    def _assume(self, letter: Letter) -> bool:
+        """Assume that a factor, as it stands here, is injective; a factor cannot be tall in one place and wide in another."""
+        if not isinstance(letter, SymbolLetter) or self.alphabet.kind(letter.name) is not Kind.GENERAL:
+            return False
+        rank = "row" if letter.transposed else "column"
+        return self.full_rank.setdefault(letter.name, rank) == rank
 
 
 def _is_transposed(letter: Letter) -> bool:
@@ -154,7 +158,7 @@ def _is_transposed(letter: Letter) -> bool:
 # by the Gram matrix of the entries, at one point
 
 
-def _units(geometry: Geometry, sizes: dict[str, int]) -> list[tuple[str, int, int]]:
+def _units(geometry: Geometry, sizes: Sizes) -> list[tuple[str, int, int]]:
     """The entries (factor, row, column) of a tangent vector."""
     out = []
     for factor, shape in geometry.factors.items():
@@ -190,13 +194,13 @@ def _by_pivots(geometry: Geometry) -> tuple[LevelResult, Witness | None]:
             (a * gram[i][j] * b for i, a in enumerate(vector) for j, b in enumerate(vector)), start=Fraction(0)
         )
         result = LevelResult(Level.RATIONAL, Outcome.FALSE, sizes_text(sizes), "a pivot is not positive")
-        return result, Witness(sizes, values, f"<xi, xi> = {square}", "> 0")
+        return result, Witness(named_sizes(sizes), values, f"<xi, xi> = {square}", "> 0")
     why = "an inverse in the formula does not exist at these sizes"
     return LevelResult(Level.RATIONAL, Outcome.FALSE, sizes_text(sizes), why), None
 
 
 def _gram(
-    reading: Reading[Entries], point: dict[str, Entries], units: list[tuple[str, int, int]], sizes: dict[str, int]
+    reading: Reading[Entries], point: dict[str, Entries], units: list[tuple[str, int, int]], sizes: Sizes
 ) -> list[list[Fraction]]:
     zero = {f: reading.calculus.zero(*shape) for f, shape in reading.geometry.factors.items()}  # type: ignore[attr-defined]
 

@@ -16,8 +16,10 @@ from quotientgeo.symbolic.derivation.certificate import Level, LevelResult, Outc
 from quotientgeo.symbolic.derivation.formula import Formula
 from quotientgeo.symbolic.derivation.geometry import Geometry
 from quotientgeo.symbolic.derivation.levels.points import (
+    Sizes,
     assign_sizes,
     generator,
+    named_sizes,
     number,
     random_matrix,
     sizes_text,
@@ -25,7 +27,7 @@ from quotientgeo.symbolic.derivation.levels.points import (
 from quotientgeo.symbolic.derivation.levels.reading import Evaluation
 from quotientgeo.symbolic.derivation.statements import Statement
 
-_REACH = 50  # largest entry at a test point: small ones are symmetric, or alike, too often by chance
+_REACH = 12  # largest entry at a test point: small ones are symmetric, or alike, too often by chance
 
 
 class Dual:
@@ -77,7 +79,7 @@ ZERO, ONE = Dual({}), Dual({0: Fraction(1)})
 class RationalArithmetic:
     """Matrices of dual numbers."""
 
-    def __init__(self, sizes: dict[str, int]) -> None:
+    def __init__(self, sizes: Sizes) -> None:
         self.sizes = sizes
 
     def number(self, value: Fraction) -> Entries:
@@ -142,7 +144,7 @@ def _dot(row: list[Dual], column: tuple[Dual, ...]) -> Dual:
 class RationalCalculus(RationalArithmetic, Calculus[Entries]):
     """Values at random points of small integers (rational where a letter is orthogonal)."""
 
-    def __init__(self, sizes: dict[str, int], rng: random.Random, reach: int = 3) -> None:
+    def __init__(self, sizes: Sizes, rng: random.Random, reach: int = 3) -> None:
         super().__init__(sizes)
         self.rng = rng
         self.reach = reach
@@ -187,7 +189,7 @@ def _real(value: Entries) -> list[list[Fraction]]:
 
 
 def evaluate_sides(
-    geometry: Geometry, statement: Statement, sizes: dict[str, int], seed: object, reach: int = 3
+    geometry: Geometry, statement: Statement, sizes: Sizes, seed: object, reach: int = 3
 ) -> tuple[RationalCalculus, list[tuple[Any, Any]]]:
     """Both sides of every equation at one random exact point; a point where an inverse does not exist is drawn again."""
     for attempt in range(20):
@@ -229,7 +231,7 @@ def find_witness(geometry: Geometry, statement: Statement) -> Witness | None:
         for left, right in pairs:
             if left != right:
                 values = {name: _text(_real(value)) for name, value in calculus.variables.items()}
-                return Witness(sizes, values, _scalar_text(left), _scalar_text(right))
+                return Witness(named_sizes(sizes), values, _scalar_text(left), _scalar_text(right))
     return None
 
 
