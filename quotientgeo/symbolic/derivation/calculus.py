@@ -17,8 +17,9 @@ from quotientgeo.symbolic.derivation.formula import Formula, MatrixFormula
 from quotientgeo.symbolic.derivation.geometry import Geometry
 
 V = TypeVar("V")  # a level's matrix; scalars are matrices of shape (1, 1), or the level's own scalars
-Values = dict[str, V]  # keyed by letter, or by factor where a point or a tangent is meant
-Blocks = dict[str, V]
+Values = dict[str, V]  # keyed by letter
+Blocks = dict[str, V]  # keyed by factor, or by element letter: a point, a tangent, a group element
+Side = tuple[Any, Any]  # (left, right) of one equation of a claim
 
 
 @dataclass(frozen=True)
@@ -189,13 +190,11 @@ class Reading(Generic[V]):
     ) -> Blocks[V]:
         """d/dt of function(point, velocity) along the derived geodesic, where the velocity moves with the acceleration."""
         names = self.geometry.names
-        split: Callable[[Values[V]], tuple[Blocks[V], Blocks[V]]] = lambda values: (  # noqa: E731
-            {f: values[f] for f in names.factors},
-            {f: values[names.tangent(f)] for f in names.factors},
-        )
+
+        def at(values: Values[V]) -> Blocks[V]:
+            point = {f: values[f] for f in names.factors}
+            return function(point, {f: values[names.tangent(f)] for f in names.factors})
+
         state = self._letters(p, xi=xi)
         velocity = self._letters(xi, xi=self.acceleration(p, xi))
-        return self.calculus.derivative(lambda values: function(*split(values)), state, velocity)
-
-
-Side = tuple[Any, Any]  # (left, right) of one equation of a claim
+        return self.calculus.derivative(at, state, velocity)
