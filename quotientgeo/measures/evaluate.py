@@ -17,7 +17,7 @@ from quotientgeo.measures.batches import Batch, fixed_batches, map_tensors
 from quotientgeo.measures.call import Call
 from quotientgeo.measures.objective import Loss, Objective, require_evaluation_mode
 from quotientgeo.measures.problem import Problem, raised, working_dtype
-from quotientgeo.measures.report import OUTCOMES, Report
+from quotientgeo.measures.report import OUTCOMES, Report, reset_peak_memory
 from quotientgeo.measures.result import SharpnessResult
 from quotientgeo.measures.verification import Verified, verify_before_use
 from quotientgeo.model.graph import SymmetryGraph, symmetry_graph
@@ -78,6 +78,7 @@ def sharpness(
         graph = _graph_of(model, graph, call.symmetries)
         exclude = call.unverified == "exclude"
         verified = verify_before_use(graph, loss, sample[0], exclude=exclude, allow_training_mode=allow_training_mode)
+    reset_peak_memory(next(model.parameters()).device)
     report = Report(call, model, sample, dtype, verified, [raised_note] if raised_note else [])
     try:
         report.problem = problem = _build(call, model, dtype, graph, verified)

@@ -73,6 +73,7 @@ class Report:
             verification=self.verified.summary,
             notes=[*self.notes, *self._resolution_notes()],
             seconds=seconds,
+            peak_memory_bytes=peak_memory(next(self.model.parameters()).device),
         )
 
     def _per_block(self) -> dict[str, dict[str, float]]:
@@ -138,3 +139,21 @@ class Report:
             f"batch(es) {poor}: the value is below {RESOLUTION_WARNING} rounding errors of a {self.dtype} loss; "
             "use float64 or a larger rho"
         ]
+
+
+def reset_peak_memory(device: torch.device) -> None:
+    """Start a new peak where the device keeps one."""
+    if device.type == "cuda":
+        torch.cuda.reset_peak_memory_stats(device)
+
+
+def peak_memory(device: torch.device) -> int | None:
+    """Bytes: peak allocation on a GPU, peak resident size of this process on the CPU; None where the system does not tell."""
+    if device.type == "cuda":
+        return int(torch.cuda.max_memory_allocated(device))
+    try:
+        import resource
+    except ImportError:  # Windows
+        return None
+    unit = 1 if platform.system() == "Darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit

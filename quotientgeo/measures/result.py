@@ -44,7 +44,8 @@ class SharpnessResult:
     ``value`` is the mean over batches of max_{|xi| <= rho} L(Exp(xi)) - L(w). It is NaN, never 0, unless ``outcome`` is "ok";
     ``detail`` then says what happened and where. ``per_block`` gives for every block and tensor its share of the squared norm
     of the maximiser and of the first-order gain, averaged over batches. ``definitions`` holds every setting on which the
-    value depends. Lengths are in the metric's own unit (relative change of a weight, for the metrics offered here).
+    value depends. ``peak_memory_bytes`` is the largest memory seen during the call: allocated on the GPU, or resident in this
+    process (which may be older than the call) on the CPU. Lengths are in the metric's own unit.
     """
 
     value: float
@@ -58,6 +59,7 @@ class SharpnessResult:
     verification: dict[str, Any] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     seconds: float = 0.0
+    peak_memory_bytes: int | None = None
 
     @property
     def per_batch(self) -> list[float]:
