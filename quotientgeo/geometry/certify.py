@@ -28,13 +28,24 @@ class ExponentialCertificate:
 def random_draws(
     shapes: Sequence[tuple[int, int]], *, count: int = 4, seed: int = 0, size: float = 0.3
 ) -> list[tuple[Factors, Factors]]:
-    """``count`` pairs (point, tangent) of float64 factors of these shapes: Gaussian points, tangents ``size`` times as large."""
+    """``count`` pairs (point, tangent) of float64 factors of these shapes.
+
+    Points have singular values between 1 and 2, so that the derived acceleration, which may form Gram matrices, keeps its
+    digits along the curve; tangents are Gaussian with entries of ``size``.
+    """
     generator = torch.Generator().manual_seed(seed)
 
     def gaussian() -> Factors:
         return tuple(torch.randn(shape, generator=generator, dtype=torch.float64) for shape in shapes)
 
-    return [(gaussian(), tuple(size * part for part in gaussian())) for _ in range(count)]
+    def conditioned(factor: Tensor) -> Tensor:
+        U, s, Vt = torch.linalg.svd(factor, full_matrices=False)
+        return (U * (1.0 + s / s[..., :1])) @ Vt
+
+    return [
+        (tuple(conditioned(part) for part in gaussian()), tuple(size * part for part in gaussian()))
+        for _ in range(count)
+    ]
 
 
 def certify_exponential(
@@ -95,6 +106,9 @@ def _residuals(
     for time in times:
         t = torch.full_like(start, time, requires_grad=True)
         at, moving, bending = split(curve(t)), split(velocity(t)), split(second(t))
+        if not all(bool(part.isfinite().all()) for part in (*at, *moving)):
+            yield math.inf, f"y({time:g}) is not finite"
+            continue
         for i, (y, v, a, b) in enumerate(zip(at, moving, bending, acceleration(*at, *moving), strict=True)):
             natural = torch.linalg.vector_norm(v) ** 2 / torch.linalg.vector_norm(y)
             yield _relative(a - b, a, b, natural), f"factor {i}: y''({time:g})"
