@@ -1,5 +1,5 @@
 # Each target sets up all it needs in .venv from nothing: a machine with Python 3.11, make and pip is enough.
-PYTHON ?= python3.11
+PYTHON ?= $(shell command -v python3.11 || command -v python3 || echo python3.11)
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed

@@ -79,7 +79,7 @@ def print_table(results: Sequence[tuple[str, SharpnessResult]]) -> None:
         loss = f"{sum(losses) / len(losses):.6g}" if result.ok and losses else ""
         table.add_row(name, f"{result.value:.6g}" if result.ok else result.outcome, loss, f"{result.seconds:.1f}")
     console.print(table)
-    console.print(describe(results[-1][1].definitions), markup=False)
+    console.print(describe(results[-1][1].definitions), markup=False, soft_wrap=True)
     for name, (_, result) in zip(names, results, strict=True):
         for remark in remarks(result):
             console.print(f"{name}: {remark}", markup=False, soft_wrap=True)
@@ -108,6 +108,7 @@ def describe(definitions: Mapping[str, Any]) -> str:
         first += f", {d['metric']} metric, " + (
             "exact geodesics" if d["geodesic"] == "exact" else f"order {d['geodesic']}"
         )
-    parts = [first, f"symmetries {d['symmetries']}", f"rho {d['rho']:g}", f"{d['steps']} steps, starts {d['starts']}"]
-    parts += [f"seed {d['seed']}", f"batches {d['batches']} of {d['examples_per_batch']}", str(d["dtype"])]
+    budget = f"{d['steps']} steps from {d['starts']} start(s), seed {d['seed']}"
+    sample = f"{d['batches']} batch(es) of {d['examples_per_batch']} examples"
+    parts = [first, f"symmetries {d['symmetries']}", f"rho {d['rho']:g}", budget, sample, str(d["dtype"])]
     return "; ".join(parts)
