@@ -56,12 +56,7 @@ class Translations:
 
     def canonical(self, params: Params) -> dict[str, Tensor]:
         """The parameters of the same function at which every shift's first leg is exactly zero."""
-        new = self.apply(params, {name: -value for name, value in self.amounts(params).items()})
-        for shift in self.shifts:
-            leg = shift.bound(self._shapes)[0][0]
-            if not leg.leg.offset:
-                new[leg.leg.tensor] = _zeroed(new[leg.leg.tensor], leg.positions().reshape(-1))
-        return new
+        return self.apply(params, {name: -value for name, value in self.amounts(params).items()})
 
 
 def _rows(params: Params, leg: BoundLeg) -> Tensor:
@@ -71,7 +66,3 @@ def _rows(params: Params, leg: BoundLeg) -> Tensor:
 
 def _added(tensor: Tensor, at: Tensor, values: Tensor) -> Tensor:
     return tensor.reshape(-1).index_add(0, at.to(tensor.device), values.to(tensor)).reshape(tensor.shape)
-
-
-def _zeroed(tensor: Tensor, at: Tensor) -> Tensor:
-    return tensor.reshape(-1).index_fill(0, at.to(tensor.device), 0.0).reshape(tensor.shape)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import networkx as nx
 import pytest
@@ -68,6 +69,14 @@ def test_shared_layers_of_albert_act_once():
     (qk, vo) = graph.stacks()
     assert (qk.n, qk.m, qk.h) == (17, 16, 8)
     assert (vo.n, vo.m, vo.h) == (16, 16, 8)
+
+
+def test_layers_are_numbered_in_order_where_names_hold_several_numbers():
+    pytest.importorskip("transformers")
+    graph = qg.symmetry_graph(hugging_face("AlbertForMaskedLM", inner_group_num=2))
+    layers = {block.name.rsplit(".head", 1)[0]: block.layer for block in graph.blocks}
+    stem = "albert.encoder.albert_layer_groups"
+    assert layers == {f"{stem}.{k // 2}.albert_layers.{k % 2}.attention": k for k in range(4)}
 
 
 def test_layers_that_share_parameter_objects_act_once():
@@ -322,6 +331,30 @@ def test_shifts_and_factors_may_not_share_entries():
     assert graph.carriers(graph.shifts[0]) == ["carrier"]
     with pytest.raises(BlockError, match="already belong to 'free'"):
         graph.add(qg.ShiftBlock("again", (bias,)))
+    column = qg.Leg("layers.0.k_proj.weight", axis=1, indices=range(1))
+    with pytest.raises(BlockError, match="already belong to 'carrier'"):
+        graph.add(
+            qg.ShiftBlock(
+                "into a frozen bias", (qg.Leg("layers.1.k_proj.bias", indices=[0]),), ((column, bias.tensor),)
+            )
+        )
+
+
+def test_carried_entries_and_compensated_biases_are_nobody_elses_rows():
+    rows, other = range(4), range(4, 8)
+    weights = {(part, i): qg.Leg(f"layers.0.{part}_proj.weight", indices=i) for part in "qk" for i in (rows, other)}
+    bias = qg.Leg("layers.0.k_proj.bias", indices=rows)
+    carried = replace(bias, role="carried")
+    for first, second in ((bias, carried), (carried, bias), (carried, carried)):
+        graph = qg.SymmetryGraph(tiny())
+        graph.add(qg.PairBlock("one", qg.GL(4), (weights["q", rows],), (weights["k", rows], first)))
+        with pytest.raises(BlockError, match=r"k_proj.bias' already belong to 'one'"):
+            graph.add(qg.PairBlock("two", qg.GL(4), (weights["q", other],), (weights["k", other], second)))
+    graph = qg.SymmetryGraph(tiny())
+    graph.add(qg.PairBlock("one", qg.GL(4), (weights["q", rows],), (weights["k", rows], bias)))
+    fold = ((qg.Leg("layers.0.o_proj.weight", axis=1, indices=[0]), bias.tensor),)
+    with pytest.raises(BlockError, match=r"k_proj.bias' already belong to 'one'"):
+        graph.add(qg.ShiftBlock("s", (qg.Leg("layers.0.v_proj.bias", indices=[0]),), fold))
 
 
 def test_a_carried_leg_needs_a_shift():

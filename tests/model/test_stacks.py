@@ -13,7 +13,7 @@ from torch import Tensor
 from quotientgeo.errors import BlockError, ShapeError
 from quotientgeo.groups import GL
 from quotientgeo.model.blocks import Leg, PairBlock
-from quotientgeo.model.stacks import LeadView, RunView, build_stacks
+from quotientgeo.model.stacks import LeadView, PairStack, RunView, build_stacks
 
 
 def slow_read(leg: Leg, params: dict[str, Tensor]) -> Tensor:
@@ -262,6 +262,16 @@ def test_blocks_of_different_rows_are_different_stacks_and_equal_ones_merge():
     stacks = build_stacks(blocks, shapes)
     assert [[b.name for b in s.blocks] for s in stacks] == [["one", "three"], ["two"], ["four"]]
     assert [(s.n, s.m, s.h) for s in stacks] == [(3, 3, 4), (5, 3, 4), (4, 3, 4)]
+
+
+def test_a_stack_of_blocks_with_different_legs_is_refused():
+    shapes = {"a": (4, 3), "b": (4, 3), "c": (4, 2), "d": (4,)}
+    whole, parted = PairBlock("one", GL(4), Leg("a"), Leg("b")), PairBlock("two", GL(4), (Leg("c"), Leg("d")), Leg("b"))
+    assert whole.sizes(shapes) == parted.sizes(shapes)
+    with pytest.raises(BlockError, match="factor legs have equal rows"):
+        PairStack([whole, parted], shapes)
+    with pytest.raises(BlockError, match="blocks of one shape"):
+        PairStack([whole, PairBlock("three", GL(4), Leg("c"), Leg("b"))], shapes)
 
 
 def test_wrong_shapes_are_named():

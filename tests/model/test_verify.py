@@ -12,6 +12,7 @@ from torch import Tensor, nn
 import quotientgeo as qg
 from quotientgeo.errors import ModeError, SymmetryError
 from quotientgeo.model.checkpoint import model_digest
+from quotientgeo.model.probe import _InDouble, change
 from tests.helpers.graphs import graph_of
 from tests.helpers.models import VOCABULARY, TinyModel, hf_batch, hugging_face, randomised, rotate, tiny, token_batch
 
@@ -39,7 +40,7 @@ def test_true_symmetries_pass_at_rounding_with_power():
 
 def test_the_model_is_untouched_bit_for_bit():
     model = tiny()
-    model.register_buffer("count", torch.zeros(1))
+    model.register_buffer("count", torch.zeros(1, dtype=torch.float64))
     model.register_forward_pre_hook(counting)
     graph = graph_of(model)
     before, state = model_digest(model), torch.random.get_rng_state()
@@ -214,7 +215,7 @@ def test_a_block_too_weak_to_be_seen_is_inconclusive_not_passed():
     model = tiny()
     with torch.no_grad():
         for p in model.layers[1].o_proj.parameters():
-            p.mul_(1e-12)
+            p.mul_(1e-11)
     right = graph_of(model)
     graph = qg.SymmetryGraph(model)
     weights = [replace(right.blocks[4].G[0]), replace(right.blocks[4].H[0], indices=(4, 5, 6, 7))]
@@ -222,18 +223,28 @@ def test_a_block_too_weak_to_be_seen_is_inconclusive_not_passed():
     graph.add(qg.PairBlock("wrong", qg.GL(4), (weights[0],), (weights[1],), kind="attention_qk"))
     (entry,) = graph.verify(token_batch()).entries
     assert entry.residual < 1e-9
+    assert entry.control is not None
+    assert entry.control > 1e-13, "a fault in the test: the block is not even visible above rounding"
+    assert entry.status == "inconclusive"
+    (entry,) = right.restricted_to(["layers.1.head0.vo"]).verify(token_batch()).entries
+    assert entry.residual < 1e-14, "right, but nobody could see from this batch that it is"
     assert entry.status == "inconclusive"
 
 
 def test_a_weak_right_block_is_tested_alone_where_the_others_drown_it():
-    model = tiny()
+    model = tiny().double()
+    graph = graph_of(model)
     with torch.no_grad():
         for p in model.layers[1].o_proj.parameters():
             p.mul_(1e-8)
-    report = graph_of(model).verify(token_batch())
-    weak = [entry for entry in report.entries if entry.control is not None and entry.control < 1e-6]
-    assert weak, "a fault in the test: no block is weak"
+    strong = graph.restricted_to([block.name for block in graph.blocks if block.layer == 0])
+    model.load_state_dict(strong.move(condition=1e6))  # rounding of 1e-12 and more in the first layer
+    report = graph.verify(token_batch())
     assert {entry.status for entry in report.entries} == {"passed"}
+    joint = max(entry.residual for entry in report.entries if entry.joint)
+    alone = [entry for entry in report.entries if not entry.joint]
+    assert alone, "a fault in the test: nothing had to be tested alone"
+    assert all(entry.control < 1e3 * joint and entry.residual < 1e-13 for entry in alone)
 
 
 def test_zero_output_weights_leave_the_block_untested():
@@ -303,7 +314,7 @@ class Float32Islands(TinyModel):
             weights = nn.functional.softmax(q.float() @ k.mT.float(), dim=-1, dtype=torch.float32).to(v.dtype)
             norm = torch.rsqrt(x.to(torch.float32).pow(2).mean(-1, keepdim=True)).to(x.dtype)
             x = x + layer.o_proj((weights @ v).transpose(1, 2).flatten(2)) * norm
-        return self.head(x.half().to(x.dtype))
+        return self.head(x)
 
 
 def test_float32_islands_do_not_hide_an_exact_symmetry():
@@ -311,6 +322,23 @@ def test_float32_islands_do_not_hide_an_exact_symmetry():
     report = graph.verify(token_batch())
     report.require()
     assert report.residual < 1e-13
+
+
+def test_casts_to_narrower_floats_become_float64():
+    x = torch.ones(2, dtype=torch.float64)
+    with _InDouble():
+        for y in (
+            x.float(),
+            x.half(),
+            x.bfloat16(),
+            x.to(torch.float32),
+            x.to(dtype=torch.float16),
+            x.softmax(0, torch.float32),
+        ):
+            assert y.dtype == torch.float64
+        assert torch.zeros(1, dtype=torch.bfloat16).dtype == torch.float64
+        assert x.to(torch.int64).dtype == torch.int64
+    assert x.float().dtype == torch.float32
 
 
 class Detached(TinyModel):
@@ -388,6 +416,19 @@ def test_floating_batches_are_raised_to_float64():
     assert [entry.status for entry in report.entries] == ["failed"]
 
 
+def test_memory_shared_by_two_parameter_objects_is_moved_under_both_names():
+    pytest.importorskip("transformers")
+    model = hugging_face("BertModel")
+    layers = model.encoder.layer
+    for part in ("self.query", "self.key", "self.value", "output.dense"):
+        first, second = (layer.attention.get_submodule(part) for layer in layers)
+        second.weight, second.bias = nn.Parameter(first.weight.data), nn.Parameter(first.bias.data)
+    graph = qg.symmetry_graph(model)
+    assert len(graph.aliases) == 8
+    assert len(graph.blocks) == 4
+    graph.verify(hf_batch(model)).require()
+
+
 def test_outputs_that_cannot_be_compared_are_refused():
     graph = graph_of(tiny())
     with pytest.raises(SymmetryError, match="no floating tensor"):
@@ -398,13 +439,19 @@ def test_outputs_that_cannot_be_compared_are_refused():
 
 def test_a_loss_near_zero_is_compared_on_the_scale_of_the_outputs():
     """A fitted model's loss is 1e-12 with rounding 1e-16: relative to itself that would be a broken symmetry."""
-    model = tiny(seed=3)
-
-    def forward(model: nn.Module, batch: Tensor) -> tuple[Tensor, Tensor]:
-        logits = 30 * model(batch)
-        return logits, nn.functional.cross_entropy(logits.flatten(0, 1), logits.detach().argmax(-1).flatten()) * 1e-9
-
-    graph_of(model).verify(token_batch(), forward=forward).require()
+    logits, loss = torch.tensor([2.0, -1.0], dtype=torch.float64), torch.tensor(1e-12, dtype=torch.float64)
+    rounded = {"logits": logits, "loss": loss + 1e-16}
+    assert change(rounded, {"logits": logits, "loss": loss}) == pytest.approx(5e-17)
+    assert change({"loss": rounded["loss"]}, {"loss": loss}) == pytest.approx(1e-4, rel=1e-3)
+    assert change({"logits": logits * (1 + 1e-6), "loss": loss}, {"logits": logits, "loss": loss}) == pytest.approx(
+        1e-6
+    )
+    small = {"big": 1e6 * logits, "small": 1e-6 * logits}
+    assert change(small | {"small": 2e-6 * logits}, small) == pytest.approx(1.0), "each tensor counts on its own scale"
+    zero = {"zero": torch.zeros(2), "one": torch.ones(2)}
+    assert change(zero, zero) == 0.0
+    assert change(zero | {"zero": torch.ones(2)}, zero) == float("inf")
+    assert change({"one": torch.ones(2)}, zero) == float("inf")
 
 
 def test_shapes_that_change_or_infinities_that_move_are_failures():
@@ -417,6 +464,9 @@ def test_shapes_that_change_or_infinities_that_move_are_failures():
     def infinite(model: nn.Module, batch: Tensor) -> Tensor:
         return torch.where(model.weight[0] > 0, torch.inf, batch[0])
 
-    for forward in (cut, infinite):
+    def signed(model: nn.Module, batch: Tensor) -> Tensor:
+        return torch.cat([model.weight[0].sign() * torch.inf, batch[0]])
+
+    for forward in (cut, infinite, signed):
         results = {graph.verify(torch.ones(4, 3), forward=forward, seed=seed).entries[0].residual for seed in range(6)}
         assert float("inf") in results, forward
