@@ -142,7 +142,10 @@ def choose_steps(frames: Frames, rho: float, tolerance: float = ASCENT_TOLERANCE
 def step_error(frames: Frames, V_G: Tensor, V_H: Tensor, steps: int) -> Tensor:
     """|W(steps) - W(2 steps)|_F / |W(2 steps)|_F of W = G H' at t = 1, shape (...), in float64; inf where not finite."""
     system = Reduced.at(frames.to(torch.float64), V_G.double(), V_H.double())
-    few, many = _product(system, steps), _product(system, 2 * steps)
+    return _change(system, _product(system, steps), _product(system, 2 * steps))
+
+
+def _change(system: Reduced, few: Tensor, many: Tensor) -> Tensor:
     error = _frobenius(system, few - many) / _frobenius(system, many)
     return torch.where(error.isfinite(), error, math.inf)
 
@@ -181,6 +184,7 @@ def require_regular(
         )
 
 
+@torch.no_grad()
 def settled_steps(
     frames: Frames,
     V_G: Tensor,
@@ -197,8 +201,11 @@ def settled_steps(
         GeodesicAccuracyError: ``cap`` steps do not reach the tolerance.
         GeodesicCollapseError: and the reason is that a finer integration runs into the singular set.
     """
+    system = Reduced.at(frames.to(torch.float64), V_G.double(), V_H.double())
+    few = _product(system, steps)
     while True:
-        error = step_error(frames, V_G, V_H, steps)
+        many = _product(system, 2 * steps)
+        error = _change(system, few, many)
         unsettled = ~(error <= tolerance)
         if not unsettled.any():
             return steps
@@ -208,4 +215,4 @@ def settled_steps(
                 f"{steps} Runge-Kutta steps leave G H' relatively uncertain by {batch_names(unsettled, error, names)} "
                 f"(tolerance {tolerance:g}, cap {cap}): use a smaller rho or raise the cap"
             )
-        steps *= 2
+        few, steps = many, 2 * steps

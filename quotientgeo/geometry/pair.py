@@ -135,7 +135,8 @@ class PairGeometry:
     def exp(self, z: Horizontal) -> tuple[Tensor, Tensor]:
         """End point (G, H) at t = 1 of the geodesic along z, moved by one group element for all z: ``base`` at z = 0.
 
-        Differentiable twice in z, also at z = 0 and at equal singular values. Does not wait for the device.
+        Differentiable twice in z, also at z = 0 and at equal singular values. Reads nothing back from the device (torch's own
+        matrix_exp, in the closed form, does so inside on a GPU).
         """
         frames = self._frames_in(z.c.dtype)
         Y_G, Y_H = self._end(frames, *self._functions.lift(frames, z))
