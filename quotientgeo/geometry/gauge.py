@@ -54,6 +54,11 @@ class Frames(NamedTuple):
         )
 
 
+def row(values: Tensor, dtype: torch.dtype) -> Tensor:
+    """Values (..., h) as a row (..., 1, h) that scales columns."""
+    return values[..., None, :].to(dtype)
+
+
 def batch_names(flags: Tensor, values: Tensor, names: Sequence[str] | None = None) -> str:
     """'block 3: 1.2e-17, block 5: 0' for the entries of ``values`` (...) where ``flags`` (...) is true.
 

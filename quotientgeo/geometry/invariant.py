@@ -10,9 +10,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from quotientgeo.geometry.catalogue_code import taylor_point
 from quotientgeo.geometry.coordinates import Horizontal, embed, extract
 from quotientgeo.geometry.gauge import Frames
-from quotientgeo.geometry.generated import taylor_point
 
 
 def canonical_columns(frames: Frames) -> Tensor:

@@ -13,9 +13,9 @@ import torch
 from torch import Tensor
 
 from quotientgeo.geometry import flow
+from quotientgeo.geometry.catalogue_code import taylor_point
 from quotientgeo.geometry.coordinates import Horizontal, embed, extract
-from quotientgeo.geometry.gauge import Frames
-from quotientgeo.geometry.generated import taylor_point
+from quotientgeo.geometry.gauge import Frames, row
 
 
 def canonical_columns(frames: Frames) -> Tensor:
@@ -39,7 +39,7 @@ def lift(frames: Frames, z: Horizontal) -> tuple[Tensor, Tensor]:
     X_G = (F_G c / sqrt(2) + N_G) s^-1/2, X_H = (F_H c' / sqrt(2) + N_H) s^-1/2; its squared metric norm is |z|^2.
     """
     frames = frames.to(z.c.dtype)
-    columns = _row(canonical_columns(frames).reciprocal(), z.c.dtype)
+    columns = row(canonical_columns(frames).reciprocal(), z.c.dtype)
     Z_G, Z_H = embed(frames, z, *weights(frames, z.c.dtype))
     return Z_G * columns, Z_H * columns
 
@@ -47,7 +47,7 @@ def lift(frames: Frames, z: Horizontal) -> tuple[Tensor, Tensor]:
 def coordinates(frames: Frames, X_G: Tensor, X_H: Tensor) -> Horizontal:
     """Inverse of ``lift`` on horizontal tangents; the coordinates of the horizontal part of any other."""
     frames = frames.to(X_G.dtype)
-    columns = _row(canonical_columns(frames), X_G.dtype)
+    columns = row(canonical_columns(frames), X_G.dtype)
     return extract(frames, X_G * columns, X_H * columns, *weights(frames, X_G.dtype))
 
 
@@ -65,10 +65,10 @@ def exponential(frames: Frames, X_G: Tensor, X_H: Tensor, steps: int | None = No
     """
     frames = frames.to(X_G.dtype)
     columns = canonical_columns(frames)
-    whitening = _row(columns.reciprocal(), X_G.dtype)
+    whitening = row(columns.reciprocal(), X_G.dtype)
     system = flow.Reduced.at(frames, X_G * whitening, X_H * whitening)
     Y_G, Y_H = system.points(flow.integrate(system, steps or flow.DEFAULT_STEPS))
-    return Y_G * _row(columns, X_G.dtype), Y_H * _row(columns, X_G.dtype)
+    return Y_G * row(columns, X_G.dtype), Y_H * row(columns, X_G.dtype)
 
 
 def taylor(frames: Frames, X_G: Tensor, X_H: Tensor, order: int) -> tuple[Tensor, Tensor]:
@@ -79,11 +79,6 @@ def taylor(frames: Frames, X_G: Tensor, X_H: Tensor, order: int) -> tuple[Tensor
     """
     frames = frames.to(X_G.dtype)
     size = frames.s[..., :1].sqrt()
-    columns, scale = _row(canonical_columns(frames) / size, X_G.dtype), _row(size, X_G.dtype)
+    columns, scale = row(canonical_columns(frames) / size, X_G.dtype), row(size, X_G.dtype)
     end_G, end_H = taylor_point("mixed", order, frames.F_G * columns, frames.F_H * columns, X_G / scale, X_H / scale)
     return end_G * scale, end_H * scale
-
-
-def _row(values: Tensor, dtype: torch.dtype) -> Tensor:
-    """Values (..., h) as a row (..., 1, h) that scales columns."""
-    return values[..., None, :].to(dtype)

@@ -12,10 +12,10 @@ from torch import Tensor
 
 from quotientgeo.errors import DeclarationError
 from quotientgeo.geometry import flow, invariant, mixed
+from quotientgeo.geometry.catalogue_code import ORDERS, generated_code
 from quotientgeo.geometry.compensated import multiply_add
 from quotientgeo.geometry.coordinates import Horizontal, zeros
-from quotientgeo.geometry.gauge import Frames, canonical_frames
-from quotientgeo.geometry.generated import ORDERS, generated_code
+from quotientgeo.geometry.gauge import Frames, canonical_frames, row
 
 MetricName = Literal["invariant", "mixed"]
 GeodesicName = Literal["exact", 1, 2, 3, 4]
@@ -129,7 +129,7 @@ class PairGeometry:
 
     def base(self) -> tuple[Tensor, Tensor]:
         """(G, H) at z = 0 in the balanced gauge: exactly (F_G s^1/2, F_H s^1/2), where G'G = H'H = diag(s)."""
-        frames, root = self._working_frames, _row(self.frames.s.sqrt(), self.dtype)
+        frames, root = self._working_frames, row(self.frames.s.sqrt(), self.dtype)
         return frames.F_G * root, frames.F_H * root
 
     def exp(self, z: Horizontal) -> tuple[Tensor, Tensor]:
@@ -140,7 +140,7 @@ class PairGeometry:
         """
         frames = self._frames_in(z.c.dtype)
         Y_G, Y_H = self._end(frames, *self._functions.lift(frames, z))
-        balance = _row(self.frames.s.sqrt() / self._functions.canonical_columns(self.frames), z.c.dtype)
+        balance = row(self.frames.s.sqrt() / self._functions.canonical_columns(self.frames), z.c.dtype)
         return Y_G * balance, Y_H * balance
 
     def _end(self, frames: Frames, X_G: Tensor, X_H: Tensor) -> tuple[Tensor, Tensor]:
@@ -151,12 +151,12 @@ class PairGeometry:
     def exponential(self, xi_G: Tensor, xi_H: Tensor) -> tuple[Tensor, Tensor]:
         """End point at t = 1 of the geodesic along any tangent, horizontal or not, in the original gauge and in float64."""
         Y_G, Y_H = self._end(self.frames, *self._canonical(xi_G, xi_H))
-        columns = _row(self._functions.canonical_columns(self.frames), torch.float64)
+        columns = row(self._functions.canonical_columns(self.frames), torch.float64)
         return self._from_whitened(Y_G / columns, Y_H / columns)
 
     def _canonical(self, xi_G: Tensor, xi_H: Tensor) -> tuple[Tensor, Tensor]:
         """A tangent at the original point in the metric's canonical representation, float64."""
-        frames, columns = self.frames, _row(self._functions.canonical_columns(self.frames), torch.float64)
+        frames, columns = self.frames, row(self._functions.canonical_columns(self.frames), torch.float64)
         return (
             _whiten(xi_G.double(), frames.T_G, frames.T_G_low) * columns,
             _whiten(xi_H.double(), frames.T_H, frames.T_H_low) * columns,
@@ -174,13 +174,13 @@ class PairGeometry:
 
     def original(self, Y_G: Tensor, Y_H: Tensor) -> tuple[Tensor, Tensor]:
         """Points in the gauge of ``exp`` moved to the gauge of the original point, in float64: (G, H) from ``base``."""
-        root = _row(self.frames.s.sqrt(), torch.float64)
+        root = row(self.frames.s.sqrt(), torch.float64)
         return self._from_whitened(Y_G.double() / root, Y_H.double() / root)
 
     def displacement(self, z: Horizontal) -> tuple[Tensor, Tensor]:
         """(xi_G (..., n, h), xi_H (..., m, h)): the horizontal tangent z at the original point and gauge, in float64."""
         X_G, X_H = self._functions.lift(self.frames, _double(z))
-        columns = _row(self._functions.canonical_columns(self.frames), torch.float64)
+        columns = row(self._functions.canonical_columns(self.frames), torch.float64)
         return self._from_whitened(X_G / columns, X_H / columns)
 
     def coordinates(self, xi_G: Tensor, xi_H: Tensor) -> Horizontal:
@@ -194,7 +194,7 @@ class PairGeometry:
         matrix is ill-conditioned. Equals |z|^2 when N_G and N_H are normal to the frames.
         """
         X_G, X_H = self._functions.lift(self.frames, _double(z))
-        columns = _row(self._functions.canonical_columns(self.frames), torch.float64)
+        columns = row(self._functions.canonical_columns(self.frames), torch.float64)
         G, H = self.frames.F_G * columns, self.frames.F_H * columns
         value: Tensor = generated_code(self.metric).inner(G, H, X_G, X_H, X_G, X_H)
         return value
@@ -212,7 +212,7 @@ class PairGeometry:
             return flow.smallest_singular_ratio(self.frames, *self._velocity(z), self.steps)
         ends = self.exp(_double(z))
         R_G, R_H = (
-            torch.linalg.qr(end / _row(self.frames.s[..., :1].sqrt(), torch.float64), mode="r").R for end in ends
+            torch.linalg.qr(end / row(self.frames.s[..., :1].sqrt(), torch.float64), mode="r").R for end in ends
         )
         ratio = torch.linalg.svdvals(R_G @ R_H.mT)[..., -1] / (self.frames.s[..., -1] / self.frames.s[..., 0])
         return ratio.clamp_max(1.0)
@@ -236,13 +236,8 @@ class PairGeometry:
     def _velocity(self, z: Horizontal) -> tuple[Tensor, Tensor]:
         """Initial velocities of the whitened points, in float64."""
         X_G, X_H = self._functions.lift(self.frames, _double(z))
-        columns = _row(self._functions.canonical_columns(self.frames), torch.float64)
+        columns = row(self._functions.canonical_columns(self.frames), torch.float64)
         return X_G / columns, X_H / columns
-
-
-def _row(values: Tensor, dtype: torch.dtype) -> Tensor:
-    """Values (..., h) as a row (..., 1, h) that scales columns."""
-    return values[..., None, :].to(dtype)
 
 
 def _coloured(Y: Tensor, T: Tensor, T_low: Tensor) -> Tensor:

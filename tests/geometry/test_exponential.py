@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from quotientgeo.errors import CertificateError, DeclarationError
+from quotientgeo.geometry.catalogue_code import generated_code
 from quotientgeo.geometry.certify import certify_exponential, random_draws
-from quotientgeo.geometry.generated import generated_code
 from quotientgeo.geometry.pair import PairGeometry
 from quotientgeo.groups import GL
 from tests.geometry.cases import METRICS, Case, admissible_size, gap, horizontal, whitened

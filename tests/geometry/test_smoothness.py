@@ -129,14 +129,13 @@ def test_extreme_scales_give_the_scaled_geodesic(metric, geodesic, dtype, scales
     torch.testing.assert_close(W, W_reference, rtol=0, atol=tolerance)
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_a_tangent_far_beyond_tiny_weights_is_a_named_error(dtype):
+def test_a_tangent_far_beyond_tiny_weights_is_a_named_error():
     """rho = 0.05 in the mixed metric, whose unit is that of G H' = 1e-38."""
-    G, H = (1e-19 * factor.to(dtype) for factor in Case(6, 5, 3, batch=(2,)).factors())
+    G, H = (1e-19 * factor.float() for factor in Case(6, 5, 3, batch=(2,)).factors())
     geometry = PairGeometry.at(G, H, metric="mixed", rho=0.05)
     assert geometry.steps == flow.MOST_ASCENT_STEPS
     z = horizontal(geometry, 0.05)
-    geometry.to(dtype).exp(Horizontal(*(part.to(dtype) for part in z)))  # does not raise in the loop
+    geometry.to(torch.float32).exp(Horizontal(*(part.float() for part in z)))  # does not raise in the loop
     with pytest.raises((GeodesicCollapseError, GeodesicAccuracyError), match=r"block 0: .*block 1: "):
         geometry.settled_steps(z)
 
