@@ -58,6 +58,12 @@ def test_heavy_packages_stay_in_their_place(package: dict[str, str]) -> None:
     assert not layout.confined_imports(package)
 
 
+def test_packages_that_are_wanted_for_their_weights_are_not_imported(python: dict[str, str]) -> None:
+    found = {item.module.split(".")[0] for path, text in python.items() for item in layout.imports(path, text)}
+    assert "transformers" in found
+    assert not found & {"rxnmapper", "rxnfp"}
+
+
 def test_generated_code_imports_torch_only(package: dict[str, str]) -> None:
     assert not layout.generated_imports(package)
 
