@@ -83,17 +83,18 @@ class PairGeometry:
         geodesic: GeodesicName = "exact",
         rho: float | None = None,
         steps: int | None = None,
+        rank_tolerance: float | None = None,
         names: Sequence[str] | None = None,
     ) -> PairGeometry:
         """Geometry at the points G (..., n, h), H (..., m, h), in float64.
 
-        ``rho`` bounds the norm |z| of a block and picks ``steps`` where neither is given by the user; ``names`` of the
-        blocks (a flat batch) go into error messages.
+        ``rho`` bounds the norm |z| of a block and picks ``steps`` where neither is given by the user; ``rank_tolerance`` and
+        ``names`` of the blocks (a flat batch) as in ``canonical_frames``.
 
         Raises:
             ShapeError, NonFiniteError, RankDeficientError: see ``canonical_frames``.
         """
-        frames = canonical_frames(G, H, names=names)
+        frames = canonical_frames(G, H, rank_tolerance=rank_tolerance, names=names)
         geometry = cls(frames, metric, geodesic, steps)
         if geometry.integrated and steps is None and rho is not None:
             geometry = geometry.with_steps(flow.choose_steps(frames, rho))

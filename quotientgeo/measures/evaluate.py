@@ -21,6 +21,7 @@ from quotientgeo.measures.report import OUTCOMES, Report, reset_peak_memory
 from quotientgeo.measures.result import SharpnessResult
 from quotientgeo.measures.verification import Verified, verify_before_use
 from quotientgeo.model.graph import SymmetryGraph, symmetry_graph
+from quotientgeo.model.inventory import inventory
 
 
 def sharpness(
@@ -70,6 +71,9 @@ def sharpness(
     settings = Settings(rho, steps, starts, seed)
     call = Call(measure, metric, geodesic, symmetries, unverified, micro_batch_size, settings)
     sample = fixed_batches(batches)
+    known = inventory(model)
+    if not known.parameters:
+        raise BlockError(f"{type(model).__name__} has no parameters: there is nothing to move")
     if not allow_training_mode:
         require_evaluation_mode(model)
     dtype, raised_note = working_dtype(model)
@@ -82,12 +86,12 @@ def sharpness(
     report = Report(call, model, sample, dtype, verified, [raised_note] if raised_note else [])
     try:
         report.problem = problem = _build(call, model, dtype, graph, verified)
-        parameters = raised(dict(model.named_parameters()), dtype)
+        parameters = raised(dict(known.parameters), dtype)
         constants = raised(dict(model.named_buffers()), dtype) if raised_note else {}
         for index, batch in enumerate(sample):
             batch = _raised_batch(batch, dtype) if raised_note else batch
             training_seed = seed if any(module.training for module in model.modules()) else None
-            objective = Objective(model, loss, batch, micro_batch_size, constants, training_seed)
+            objective = Objective(model, loss, batch, micro_batch_size, constants, training_seed, known.aliases)
             ascent = BatchAscent(problem, objective, model, parameters)
             report.found.append(ascent.run(settings, index, _progress(progress, index, len(sample), settings)))
     except tuple(OUTCOMES) as error:

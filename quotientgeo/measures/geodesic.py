@@ -38,11 +38,19 @@ def build(
     """
     left_out = untrained(model)
     part, dropped = _usable(graph, left_out, excluded)
-    float64 = part.canonicalise_shifts(raised(dict(model.named_parameters()), torch.float64))
+    float64 = part.canonicalise_shifts(raised(dict(graph.parameters), torch.float64))
     pairs = []
     for stack in part.stacks():
-        names = [block.name for block in stack.blocks]
-        exact = PairGeometry.at(*stack.read(float64), metric=metric, geodesic=geodesic, rho=rho, names=names)
+        # what the weights were stored with decides what counts as rank, though frames are computed in float64
+        tolerance = max(stack.n, stack.m) * torch.finfo(dtype).eps
+        exact = PairGeometry.at(
+            *stack.read(float64),
+            metric=metric,
+            geodesic=geodesic,
+            rho=rho,
+            rank_tolerance=tolerance,
+            names=[block.name for block in stack.blocks],
+        )
         pairs.append(PairChart(stack, exact.to(dtype), exact))
     base = raised(float64, dtype)
     scale = {}

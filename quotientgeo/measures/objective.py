@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -58,8 +58,9 @@ class Objective:
 
     ``loss(model, batch)`` returns ``(sum, count)`` or a mean scalar. Only the first kind may be split: a mean over parts
     with unequal counts is not the mean over the whole. Sums are added up in float64. ``constants`` are buffers to be used
-    in place of the model's own. With a ``training_seed`` every evaluation sees the same random numbers and its own copy of
-    the buffers, so that a model in training mode still has one loss function and stays as it was.
+    in place of the model's own, ``aliases`` further names of a parameter whose memory the model holds twice. With a
+    ``training_seed`` every evaluation sees the same random numbers and its own copy of the buffers, so that a model in
+    training mode still has one loss function and stays as it was.
     """
 
     def __init__(
@@ -70,10 +71,12 @@ class Objective:
         micro_batch_size: int | None = None,
         constants: Parameters | None = None,
         training_seed: int | None = None,
+        aliases: Mapping[str, Sequence[str]] | None = None,
     ) -> None:
         self.micro_batches = split_batch(batch, micro_batch_size)
         self._constants = {f"model.{name}": tensor for name, tensor in (constants or {}).items()}
         self._training_seed = training_seed
+        self._aliases = dict(aliases or {})
         self._bound = _Bound(model, loss if loss is not None else model_loss)
 
     def value(self, parameters: Parameters) -> Tensor:
@@ -104,7 +107,8 @@ class Objective:
         return _total(sums) / total, {k: g if g is None else g / total.to(g.dtype) for k, g in gradients.items()}
 
     def _part(self, parameters: Parameters, batch: Batch) -> tuple[Tensor, Tensor]:
-        swapped = {f"model.{name}": tensor for name, tensor in parameters.items()} | self._constants
+        shared = {other: parameters[name] for name, others in self._aliases.items() for other in others}
+        swapped = {f"model.{name}": tensor for name, tensor in (*parameters.items(), *shared.items())} | self._constants
         out = self._call(swapped, batch)
         if isinstance(out, Tensor):
             if len(self.micro_batches) > 1:

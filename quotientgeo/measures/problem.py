@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from quotientgeo.geometry.pair import PairGeometry
 from quotientgeo.measures.charts import Atlas, ElementwiseChart, PairChart, Parameters, Stretch
 from quotientgeo.measures.objective import Objective
+from quotientgeo.model.inventory import inventory
 
 
 @dataclass(frozen=True)
@@ -131,6 +132,6 @@ def untrained(model: nn.Module) -> dict[str, str]:
 
 def elementwise(model: nn.Module, dtype: torch.dtype, scale: Callable[[Tensor], Tensor]) -> Problem:
     """Every trainable parameter on a straight line; no block, nothing folded."""
-    base = raised(dict(model.named_parameters()), dtype)
+    base = raised(dict(inventory(model).parameters), dtype)
     left_out = untrained(model)
     return Problem(base, {name: scale(w) for name, w in base.items() if name not in left_out}, left_out=left_out)

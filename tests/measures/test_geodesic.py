@@ -247,6 +247,22 @@ class TestWhatTakesPart:
         assert len(dropped) == 2, result.left_out
         assert "layers.0.q_proj.weight" in result.per_block  # it joins the rest
 
+    @pytest.mark.parametrize("measure", ["geodesic", "adaptive"])
+    def test_memory_that_the_model_holds_twice_is_one_parameter(self, measure):
+        """Two Parameter objects on one storage move together, and count once, as one tied Parameter does."""
+        tied, shared = tiny(tied=True).double(), tiny(tied=True).double()
+        shared.head.weight = nn.Parameter(shared.embed.weight.detach())
+        assert len(list(shared.parameters())) == len(list(tied.parameters())) + 1
+        values = [
+            qg.sharpness(m, tiny_loss, [tiny_batch()], measure=measure, steps=4, starts=2, graph=graph_of(m)).value
+            for m in (tied, shared)
+        ]
+        assert values[0] == pytest.approx(values[1], rel=1e-12)
+
+    def test_a_model_without_parameters_is_refused(self):
+        with pytest.raises(BlockError, match="no parameters"):
+            qg.sharpness(nn.Identity().eval(), tiny_loss, [tiny_batch()], measure="adaptive")
+
     def test_measure_names_and_symmetries_none(self, trained_like):
         model, batch = trained_like
         by_name = qg.sharpness(model, masked_loss, [batch], measure="adaptive", steps=3)
