@@ -15,13 +15,14 @@ from quotientgeo.measures import geodesic as geodesic_measure
 from quotientgeo.measures.ascent import BatchAscent, Progress, Settings
 from quotientgeo.measures.batches import Batch, fixed_batches, map_tensors
 from quotientgeo.measures.call import Call
-from quotientgeo.measures.objective import Loss, Objective, require_evaluation_mode
+from quotientgeo.measures.objective import Loss, Objective
 from quotientgeo.measures.problem import Problem, raised, working_dtype
 from quotientgeo.measures.report import OUTCOMES, Report, reset_peak_memory
 from quotientgeo.measures.result import SharpnessResult
 from quotientgeo.measures.verification import Verified, verify_before_use
 from quotientgeo.model.graph import SymmetryGraph, symmetry_graph
 from quotientgeo.model.inventory import inventory
+from quotientgeo.model.probe import require_evaluation_mode
 
 
 def sharpness(

@@ -9,22 +9,11 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from quotientgeo.errors import LossError, ModeError
+from quotientgeo.errors import LossError
 from quotientgeo.measures.batches import Batch, split_batch
 
 Loss = Callable[[nn.Module, Batch], Any]
 Parameters = Mapping[str, Tensor]
-
-
-def require_evaluation_mode(model: nn.Module) -> None:
-    """In training mode dropout makes the loss random and BatchNorm changes the model: refused, with the modules named."""
-    training = [name or "the model itself" for name, module in model.named_modules() if module.training]
-    if training:
-        shown = ", ".join(training[:3]) + (f" and {len(training) - 3} more" if len(training) > 3 else "")
-        raise ModeError(
-            f"the model is in training mode ({shown}): call model.eval() first, "
-            "or ask for it with allow_training_mode=True (one dropout mask, drawn from the seed; BatchNorm statistics untouched)"
-        )
 
 
 def model_loss(model: nn.Module, batch: Batch) -> Tensor:

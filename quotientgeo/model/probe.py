@@ -82,15 +82,15 @@ def default_forward(model: nn.Module, batch: Any) -> Any:
     return model(batch)
 
 
-def require_eval(model: nn.Module) -> None:
-    """``ModeError`` where a module is in training mode: dropout makes outputs random, batch statistics make them depend on
-    more than parameters."""
-    training = [name or type(module).__name__ for name, module in model.named_modules() if module.training]
+def require_evaluation_mode(model: nn.Module) -> None:
+    """``ModeError``, with the modules named, in training mode: dropout makes outputs random, and batch statistics make them
+    depend on more than parameters."""
+    training = [name or "the model itself" for name, module in model.named_modules() if module.training]
     if training:
-        more = f" and {len(training) - 1} more modules" if len(training) > 1 else ""
+        shown = ", ".join(training[:3]) + (f" and {len(training) - 3} more" if len(training) > 3 else "")
         raise ModeError(
-            f"the model is in training mode ({training[0]!r}{more}), where its outputs are no function of its parameters: "
-            "call model.eval() first"
+            f"the model is in training mode ({shown}): call model.eval() first, or ask for it with allow_training_mode=True "
+            "(one dropout mask, drawn from the seed; batch statistics untouched)"
         )
 
 

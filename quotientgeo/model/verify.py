@@ -15,7 +15,7 @@ from torch import Tensor
 
 from quotientgeo.errors import SymmetryError
 from quotientgeo.model.orbit import act, raised, random_elements
-from quotientgeo.model.probe import Forward, Probe, change, require_eval, scale
+from quotientgeo.model.probe import Forward, Probe, change, require_evaluation_mode, scale
 
 if TYPE_CHECKING:
     from quotientgeo.model.graph import SymmetryGraph
@@ -135,7 +135,7 @@ def run_verification(
 ) -> VerificationReport:
     """See ``SymmetryGraph.verify``."""
     if not allow_training_mode:
-        require_eval(graph.model)
+        require_evaluation_mode(graph.model)
     trial = _Trial(graph, Probe(graph.model, batch, forward), seed, random_forward=allow_training_mode)
     kinds = {b.name: b.kind for b in graph.blocks} | {s.name: s.kind for s in graph.shifts}
     names = list(kinds)

@@ -7,7 +7,8 @@ import torch
 from torch import nn
 
 from quotientgeo.errors import LossError, ModeError
-from quotientgeo.measures.objective import Objective, require_evaluation_mode
+from quotientgeo.measures.objective import Objective
+from quotientgeo.model.probe import require_evaluation_mode
 
 
 @pytest.fixture
