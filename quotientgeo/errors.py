@@ -53,6 +53,10 @@ class CheckpointError(QuotientgeoError, ValueError):
     """A checkpoint folder cannot be loaded completely and safely."""
 
 
+class ArgumentError(QuotientgeoError, ValueError):
+    """An argument of a public function is outside its allowed values."""
+
+
 class LossError(QuotientgeoError, ValueError):
     """The loss broke its contract: neither (sum, count) nor a mean scalar, or a mean that was asked to be split."""
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any
 
+from quotientgeo.errors import ArgumentError
 from quotientgeo.geometry.pair import GeodesicName, MetricName
 from quotientgeo.measures.ascent import Settings
 
@@ -37,7 +38,7 @@ class Call:
         _one_of("unverified", self.unverified, UNVERIFIED)
         rho = self.settings.rho
         if not (isinstance(rho, Real) and not isinstance(rho, bool) and math.isfinite(rho) and rho > 0):
-            raise ValueError(
+            raise ArgumentError(
                 f"rho must be a finite number > 0, got {rho!r}: it is the radius of the ball that is searched"
             )
         _whole("steps", self.settings.steps, least=1)
@@ -53,9 +54,9 @@ class Call:
 
 def _one_of(name: str, value: Any, allowed: tuple[Any, ...]) -> None:
     if isinstance(value, bool) or value not in allowed:
-        raise ValueError(f"{name} must be one of {', '.join(map(repr, allowed))}; got {value!r}")
+        raise ArgumentError(f"{name} must be one of {', '.join(map(repr, allowed))}; got {value!r}")
 
 
 def _whole(name: str, value: Any, least: int) -> None:
     if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
-        raise ValueError(f"{name} must be a whole number >= {least}, got {value!r}")
+        raise ArgumentError(f"{name} must be a whole number >= {least}, got {value!r}")

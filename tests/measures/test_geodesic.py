@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 import quotientgeo as qg
-from quotientgeo.errors import BlockError, ModeError, SymmetryError, UnknownArchitectureError
+from quotientgeo.errors import ArgumentError, BlockError, ModeError, SymmetryError, UnknownArchitectureError
 from tests.helpers.graphs import graph_of
 from tests.helpers.models import hf_batch, hugging_face, tiny, token_batch
 from tests.helpers.orbit import CONTROLS, GEODESIC, orbit_table
@@ -325,7 +325,7 @@ class TestTheCall:
         def never(model, batch):
             pytest.fail("the loss was called")
 
-        with pytest.raises(ValueError, match=words):
+        with pytest.raises(ArgumentError, match=words):
             qg.sharpness(tiny(), never, [tiny_batch()], **wrong)
 
     def test_progress_is_told_every_step(self, trained_like):
