@@ -14,7 +14,7 @@ import hashlib
 import importlib.util
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from quotientgeo.errors import DeclarationError
@@ -56,23 +56,23 @@ def files(geometry: Geometry) -> dict[Path, str | None]:
     """The three files made from one geometry, whose certificate must hold."""
     geometry.certificate.require()
     source = module_source(geometry, CATALOGUE_ORIGIN)
-    proven = check_source(source, geometry)
+    checked = check_source(source, geometry)
     folder = CATALOGUE / geometry.name
     return {
         folder / "generated.py": source,
-        folder / "certificate.json": certificate_json(geometry, source, proven),
+        folder / "certificate.json": certificate_json(geometry, source, checked),
         DERIVATIONS / f"{geometry.name}.md": derivation_page(geometry, CATALOGUE_ORIGIN),
     }
 
 
-def certificate_json(geometry: Geometry, source: str, proven: Sequence[str]) -> str:
+def certificate_json(geometry: Geometry, source: str, checked: Mapping[str, str]) -> str:
     """The certificate, with the digest of the source it covers and how that source was checked."""
     record = json.loads(geometry.certificate.to_json())
     record["generated"] = {
         "file": "generated.py",
         "sha256": hashlib.sha256(source.encode()).hexdigest(),
         "method": "the source is run on symbols; each function returns the normal form of its formula",
-        "functions": dict.fromkeys(proven, "proven for all sizes"),
+        "functions": dict(checked),
     }
     return json.dumps(record, indent=1, ensure_ascii=True) + "\n"
 

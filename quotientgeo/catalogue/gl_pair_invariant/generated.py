@@ -63,8 +63,8 @@ def vertical(G: Tensor, H: Tensor, X: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def momentum(G: Tensor, H: Tensor, xi_G: Tensor, xi_H: Tensor) -> Tensor:
-    """Momentum J of the tangent (xi_G, xi_H) at (G, H): <xi, vertical(X)> = tr(J' X). Zero exactly for horizontal
-    tangents, constant along geodesics.
+    """Momentum of the tangent (xi_G, xi_H) at (G, H): its inner product with the vertical tangent of X is tr(momentum'
+    X). Zero exactly for horizontal tangents, constant along geodesics.
 
         momentum = Q^-1 xi_H' H - G' xi_G P^-1
         with P = G' G, Q = H' H

@@ -90,7 +90,9 @@ class Builder:
         scale, key = self._normal(terms)
         if len(key) == 1:
             ((word, _),) = key
-            value = self._word(word, shape)
+            if not word:
+                return self.graph.constant(Operation.IDENTITY, shape).times(Fraction(scale))
+            value = self._word(word)
         else:
             value = self.graph.sum(tuple(self._summands(dict(key), shape)), shape)
         return self._store(dict(key), value).times(Fraction(scale))
@@ -126,9 +128,7 @@ class Builder:
 
     # words
 
-    def _word(self, word: Word, shape: Shape) -> Value:
-        if not word:
-            return self.graph.constant(Operation.IDENTITY, shape)
+    def _word(self, word: Word) -> Value:
         if len(word) == 1:
             return self._letter(word[0])
         pieces = self._phrase(word)
@@ -228,6 +228,8 @@ class Builder:
         return sign, tuple(letter for _, letter in pairs)
 
     def _find(self, terms: Terms) -> Value | None:
+        if len(terms) == 1 and () in terms:
+            return None  # identities of all sizes are the same word
         scale, key = self._normal(terms)
         value = self._values.get(key)
         if value is not None:

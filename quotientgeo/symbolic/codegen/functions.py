@@ -8,7 +8,7 @@ from fractions import Fraction
 from math import factorial
 
 from quotientgeo.symbolic.algebra import Polynomial, TracePolynomial
-from quotientgeo.symbolic.derivation import Geometry
+from quotientgeo.symbolic.derivation import Geometry, MatrixFormula
 
 
 @dataclass(frozen=True)
@@ -30,48 +30,64 @@ class Function:
 def functions(geometry: Geometry) -> list[Function]:
     """Every function of the module, in its order."""
     names = geometry.names
-    point = f"({', '.join(names.factors)})"
-    velocity = f"({', '.join(names.tangents)})"
+    point, velocity = f"({', '.join(names.factors)})", f"({', '.join(names.tangents)})"
+    other = f"({', '.join(map(names.second_tangent, names.factors))})"
+    euclidean = f"({', '.join(map(names.euclidean, names.factors))})"
+    momenta = {x: "momentum" if len(names.algebra) == 1 else f"momentum_{x}" for x in names.algebra}
+    pairing = " + ".join(f"tr({momentum}' {x})" for x, momentum in momenta.items())
     return [
         Function(
             "inner",
             geometry.inner.arguments,
-            {"inner": geometry.inner.polynomial},
-            f"Inner product of the tangents {velocity} and ({', '.join(map(names.second_tangent, names.factors))}) at {point}.",
+            {_local("inner", geometry): geometry.inner.polynomial},
+            f"Inner product of the tangents {velocity} and {other} at {point}.",
             one=True,
         ),
-        Function(
+        _per_factor(
+            geometry,
             "gradient",
-            next(iter(geometry.gradient.values())).arguments,
-            {f"grad_{factor}": formula.polynomial for factor, formula in geometry.gradient.items()},
-            f"Riemannian gradient at {point} of a function with Euclidean gradient "
-            f"({', '.join(map(names.euclidean, names.factors))}).",
+            geometry.gradient,
+            "grad_{}",
+            f"Riemannian gradient at {point} of a function with Euclidean gradient {euclidean}.",
         ),
-        Function(
+        _per_factor(
+            geometry,
             "vertical",
-            next(iter(geometry.vertical.values())).arguments,
-            {f"V_{factor}": formula.polynomial for factor, formula in geometry.vertical.items()},
+            geometry.vertical,
+            "V_{}",
             f"Vertical tangent at {point}: the velocity of the orbit under the Lie algebra element {', '.join(names.algebra)}.",
         ),
         Function(
             "momentum",
             next(iter(geometry.momentum.values())).arguments,
-            {
-                "momentum" if len(geometry.momentum) == 1 else f"momentum_{letter}": formula.polynomial
-                for letter, formula in geometry.momentum.items()
-            },
-            f"Momentum J of the tangent {velocity} at {point}: <xi, vertical(X)> = tr(J' X). Zero exactly for horizontal "
-            "tangents, constant along geodesics.",
-            one=len(geometry.momentum) == 1,
+            {_local(momenta[x], geometry): formula.polynomial for x, formula in geometry.momentum.items()},
+            f"Momentum of the tangent {velocity} at {point}: its inner product with the vertical tangent of "
+            f"{', '.join(names.algebra)} is {pairing}. Zero exactly for horizontal tangents, constant along geodesics.",
+            one=len(momenta) == 1,
         ),
-        Function(
+        _per_factor(
+            geometry,
             "acceleration",
-            next(iter(geometry.acceleration.values())).arguments,
-            {f"acc_{factor}": formula.polynomial for factor, formula in geometry.acceleration.items()},
+            geometry.acceleration,
+            "acc_{}",
             f"Second time derivative -Gamma(xi, xi) of the geodesic through {point} with velocity {velocity}.",
         ),
         *(_taylor(geometry, order) for order in (1, *geometry.derivatives)),
     ]
+
+
+def _local(name: str, geometry: Geometry) -> str:
+    """A name for a result that is no letter of the problem."""
+    while name in geometry.names.all:
+        name += "_"
+    return name
+
+
+def _per_factor(
+    geometry: Geometry, name: str, formulas: Mapping[str, MatrixFormula], result: str, summary: str
+) -> Function:
+    outputs = {_local(result.format(factor), geometry): formula.polynomial for factor, formula in formulas.items()}
+    return Function(name, next(iter(formulas.values())).arguments, outputs, summary)
 
 
 def _taylor(geometry: Geometry, order: int) -> Function:
@@ -81,7 +97,7 @@ def _taylor(geometry: Geometry, order: int) -> Function:
         end = alphabet[factor] + alphabet[names.tangent(factor)]
         for k in range(2, order + 1):
             end = end + geometry.derivatives[k][factor].polynomial * Fraction(1, factorial(k))
-        outputs[f"{factor}1"] = end
+        outputs[_local(f"{factor}1", geometry)] = end
     summary = (
         f"End point at t = 1 of the order-{order} Taylor polynomial of the geodesic through ({', '.join(names.factors)}) "
         f"with velocity ({', '.join(names.tangents)})."

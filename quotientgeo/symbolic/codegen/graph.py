@@ -45,7 +45,6 @@ class Node:
     operation: Operation
     operands: tuple[Value, ...]
     shape: Shape
-    index: int  # order of creation: operands come before what uses them
     label: Dimension = ""
 
     @property
@@ -96,7 +95,7 @@ class Graph:
         key = (operation, operands, shape, label)
         node = self._known.get(key)
         if node is None:
-            node = self._known[key] = Node(operation, operands, shape, len(self.nodes), label)
+            node = self._known[key] = Node(operation, operands, shape, label)
             self.nodes.append(node)
         return node
 

@@ -6,7 +6,7 @@ two spellings of the same tree.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from math import gcd, lcm
@@ -25,19 +25,8 @@ from quotientgeo.symbolic.algebra import (
 )
 from quotientgeo.symbolic.codegen.chain import tokens
 from quotientgeo.symbolic.codegen.factoring import Factoring, Phrase
+from quotientgeo.symbolic.codegen.grams import Gram
 from quotientgeo.symbolic.codegen.graph import Sizes
-
-_GRAM_NAMES = "PQRSTUVYZ"
-
-
-def gram_names(factors: Iterable[str], taken: Iterable[str]) -> dict[str, str]:
-    """{factor: name of factor' factor}: P, Q, ... in the order of the factors, skipping names that are taken."""
-    used, out = set(taken), {}
-    for factor in factors:
-        name = next((letter for letter in _GRAM_NAMES if letter not in used), f"gram_{factor}")
-        used.add(name)
-        out[factor] = name
-    return out
 
 
 @dataclass(frozen=True)
@@ -84,7 +73,7 @@ Piece: TypeAlias = "Symbol | Inverse | Size | Trace | Sum"
 
 @dataclass(frozen=True)
 class Velocity:
-    """Names for what a factor F and its velocity xi make: F' xi, xi' xi, and the rate F' xi + xi' F of the Gram matrix."""
+    """Names for what a tall factor F and its velocity xi make: F' xi, xi' xi, and the rate F' xi + xi' F of the Gram matrix."""
 
     tangent: str
     product: str
@@ -98,14 +87,14 @@ class Notation:
 
     Args:
         alphabet: of the formulas.
-        grams: {factor F: name of F' F}.
+        grams: {factor: its Gram matrix}.
         sizes: representative sizes, for the collecting of common factors.
         velocities: {factor: names}; without them nothing but Gram matrices is abbreviated.
         short: whether the products of ``velocities`` are named, or only the rates.
     """
 
     alphabet: Alphabet
-    grams: Mapping[str, str]
+    grams: Mapping[str, Gram]
     sizes: Sizes
     velocities: Mapping[str, Velocity] = field(default_factory=dict)
     short: bool = False
@@ -115,8 +104,8 @@ class Notation:
         phrases = {tokens(word, self.sizes): coefficient for word, coefficient in polynomial}
         return self._sum(phrases, Factoring(self.sizes) if collect else None)
 
-    def scalar(self, scalar: TracePolynomial, last: str = "") -> Sum:
-        """The tree of a scalar; where it occurs, the letter ``last`` ends its trace."""
+    def scalar(self, scalar: TracePolynomial, last: Sequence[str] = ()) -> Sum:
+        """The tree of a scalar; a letter of ``last`` ends its trace."""
         terms = [(self._letter_order(monomial), monomial, coefficient) for monomial, coefficient in scalar]
         terms.sort(key=lambda term: term[0])
         return tuple(Product(coefficient, self._traces(monomial, last)) for _, monomial, coefficient in terms)
@@ -145,8 +134,12 @@ class Notation:
             product, transposed = Symbol(names.product), Symbol(names.product, transposed=True)
             halves: tuple[tuple[Piece, ...], tuple[Piece, ...]] = ((product,), (transposed,))
             if not self.short:
-                there = (Symbol(factor, transposed=True), Symbol(names.tangent))
-                halves = (there, (Symbol(names.tangent, transposed=True), Symbol(factor)))
+                left, right = not self.grams[factor].wide, self.grams[factor].wide
+                here, velocity = (factor, names.tangent)
+                halves = (
+                    (Symbol(here, left), Symbol(velocity, right)),
+                    (Symbol(velocity, left), Symbol(here, right)),
+                )
             found = [term for term in terms if term.pieces in halves]
             if len(found) == 2 and found[0].coefficient == found[1].coefficient:
                 rate = Product(found[0].coefficient, (Symbol(names.rate),))
@@ -192,11 +185,11 @@ class Notation:
         left, right = word
         if not (isinstance(left, SymbolLetter) and isinstance(right, SymbolLetter)):
             return None
-        if not left.transposed or right.transposed or left.inverted or right.inverted:
-            return None
-        if left.name == right.name and left.name in self.grams:
-            return Symbol(self.grams[left.name])
+        if left.name == right.name and left.name in self.grams and self.grams[left.name].joins(left, right):
+            return Symbol(self.grams[left.name].name)
         for factor, names in self.velocities.items() if self.short else ():
+            if not self.grams[factor].joins(left, right):
+                continue
             pair = {
                 (factor, names.tangent): Symbol(names.product),
                 (names.tangent, names.tangent): Symbol(names.square),
@@ -206,7 +199,7 @@ class Notation:
                 return pair[left.name, right.name]
         return None
 
-    def _traces(self, monomial: Monomial, last: str) -> tuple[Piece, ...]:
+    def _traces(self, monomial: Monomial, last: Sequence[str]) -> tuple[Piece, ...]:
         return tuple(
             Trace((Product(Fraction(1), self._pieces(self.rotated(factor, last))),))
             if factor.letters
@@ -214,15 +207,17 @@ class Notation:
             for factor in monomial
         )
 
-    def rotated(self, factor: CyclicWord, last: str = "") -> Word:
+    def rotated(self, factor: CyclicWord, last: Sequence[str] = ()) -> Word:
         """The rotation, of the word or of its transpose, that reads best: few pieces, Grams and inverses first."""
+        ends = [Symbol(name) for name in last]
+        heavy = {gram.name for gram in self.grams.values()}
         ranked = []
         for word in (factor.letters, self._transposed(factor.letters)):
             for i in range(len(word)):
                 rotated = word[i:] + word[:i]
                 pieces = self._pieces(rotated)
-                light = [isinstance(piece, Symbol) and piece.name not in self.grams.values() for piece in pieces]
-                order = (pieces[-1] != Symbol(last), len(pieces), light, self._order(rotated), word_key(rotated))
+                light = [isinstance(piece, Symbol) and piece.name not in heavy for piece in pieces]
+                order = (pieces[-1] not in ends, len(pieces), light, self._order(rotated), word_key(rotated))
                 ranked.append((order, rotated))
         return min(ranked, key=lambda pair: pair[0])[1]
 

@@ -8,13 +8,15 @@ from itertools import count
 from typing import NamedTuple
 
 from quotientgeo.symbolic.algebra import Dimension, Shape
+from quotientgeo.symbolic.codegen.grams import Gram
 from quotientgeo.symbolic.codegen.graph import Graph, Node, Operation, Value
 
 WIDTH = 120
 INDENT = "    "
 _SOLVES = (Operation.SOLVE, Operation.SOLVE_TRANSPOSED)
 _INLINE_IN = (Operation.SUM, Operation.CONTRACTION, *_SOLVES)
-_ALWAYS_INLINE = (Operation.ARGUMENT, Operation.SIZE, Operation.ONE, Operation.TRACE, Operation.CONTRACTION)
+_ALWAYS_INLINE = (Operation.ARGUMENT, Operation.SIZE, Operation.ONE)
+_INLINE_ONCE = (Operation.TRACE, Operation.CONTRACTION)
 
 
 class Output(NamedTuple):
@@ -43,7 +45,7 @@ class FunctionWriter:
         graph: holds the nodes.
         arguments: {name: shape} of the parameters, in order; tensors of shape (..., rows, columns).
         outputs: what to return, in order.
-        grams: {factor: name of its Gram matrix factor' factor}.
+        grams: {factor: its Gram matrix}.
         taken: names that a temporary must not have.
         one: return the only output itself, not a tuple of one.
     """
@@ -53,7 +55,7 @@ class FunctionWriter:
         graph: Graph,
         arguments: Mapping[str, Shape],
         outputs: Sequence[Output],
-        grams: Mapping[str, str],
+        grams: Mapping[str, Gram],
         taken: frozenset[str],
         one: bool,
     ) -> None:
@@ -76,8 +78,8 @@ class FunctionWriter:
         """The statements, indented once."""
         out: list[str] = []
         if self._needs_batch:
-            shapes = ", ".join(f"{name}.shape[:-2]" for name in self._arguments)
-            out.append(f"{INDENT}batch = torch.broadcast_shapes({shapes})")
+            shapes = [f"{name}.shape[:-2]" for name in self._arguments]
+            out.extend(broken(f"{INDENT}batch = torch.broadcast_shapes(", shapes, ")", INDENT))
         direct = self._one and not self._needs_batch
         for node in self._nodes:
             if node not in self._inline and not (direct and self._names.get(node) == self._outputs[0].name):
@@ -87,7 +89,7 @@ class FunctionWriter:
         for output in self._outputs:
             if self._names.get(output.value.node) != output.name:
                 out.extend(self._statement(output.name, [output.value]))
-        return [*out, self._return()]
+        return [*out, *self._return()]
 
     def _direct(self, output: Output) -> list[Value] | str:
         """What ``return`` is followed by: the operation itself, or a multiple of something that has a name."""
@@ -106,7 +108,7 @@ class FunctionWriter:
         uses.update(output.value.node for output in self._outputs)
         inline: set[Node] = set()
         for node in self._nodes:  # operands first, so that at most one product is written inside another operation
-            if node.operation in _ALWAYS_INLINE:
+            if node.operation in _ALWAYS_INLINE or (node.operation in _INLINE_ONCE and uses[node] == 1):
                 inline.add(node)
             elif node.operation in (Operation.PRODUCT, *_SOLVES) and uses[node] == 1:
                 user = users.get(node)
@@ -140,8 +142,10 @@ class FunctionWriter:
         """P for G' G and so on."""
         if node.operation is Operation.PRODUCT:
             left, right = node.operands
-            if left.node is right.node and left.transposed and not right.transposed:
-                return self._grams.get(str(left.node.label))
+            gram = self._grams.get(str(left.node.label))
+            sides = (left.transposed, right.transposed)
+            if gram is not None and left.node is right.node and sides == (not gram.wide, gram.wide):
+                return gram.name
         return None
 
     def _fresh(self, wish: str | None = None) -> str:
@@ -212,7 +216,9 @@ class FunctionWriter:
         return f"torch.linalg.lu_solve(*{self._name(factors.node)}, {text}{adjoint})"
 
     def _flip(self, value: Value) -> Value:
-        return self._graph.transpose(value)
+        """The transpose as an operand: without the sign that a skew matrix would bring."""
+        flipped = self._graph.transpose(value)
+        return flipped if flipped.coefficient == value.coefficient else Value(value.node, not value.transposed)
 
     def _extent(self, size: Dimension) -> str:
         """Source of a size: read from the first argument that has it."""
@@ -230,6 +236,8 @@ class FunctionWriter:
         sign = "-" if value.coefficient < 0 else "+"
         if size == 1:
             return sign, reference.text
+        if value.node.operation is Operation.ONE:
+            return sign, str(size).replace("/", " / ")
         text = reference.bracketed if size.numerator == 1 else f"{size.numerator} * {reference.bracketed}"
         return sign, text if size.denominator == 1 else f"{text} / {size.denominator}"
 
@@ -267,7 +275,7 @@ class FunctionWriter:
         tensors = [node for node in nodes if node.operation is Operation.ARGUMENT]
         return {str(node.label) for node in tensors} == set(self._arguments)
 
-    def _return(self) -> str:
+    def _return(self) -> list[str]:
         texts = []
         for output in self._outputs:
             scalar = output.value.node.is_scalar
@@ -278,5 +286,21 @@ class FunctionWriter:
                 texts.append(f"{like}.new_full(batch, {output.name})")
             else:
                 texts.append(f"{output.name}.expand({'batch' if scalar else '*batch, -1, -1'})")
-        text = texts[0] if self._one else ", ".join(texts) + ("," if len(texts) == 1 else "")
-        return f"{INDENT}return {text if self._one or len(texts) > 1 else f'({text})'}"
+        if self._one:
+            return [f"{INDENT}return {texts[0]}"]
+        if len(texts) == 1:
+            return [f"{INDENT}return ({texts[0]},)"]
+        line = f"{INDENT}return {', '.join(texts)}"
+        if len(line) <= WIDTH:
+            return [line]
+        return [f"{INDENT}return (", *(f"{2 * INDENT}{text}," for text in texts), f"{INDENT})"]
+
+
+def broken(head: str, items: Sequence[str], tail: str, indent: str) -> list[str]:
+    """head + items + tail on one line, or the items on a line of their own, or one a line: as the formatter does."""
+    line = f"{head}{', '.join(items)}{tail}"
+    if len(line) <= WIDTH:
+        return [line]
+    inner = f"{indent}{INDENT}{', '.join(items)}"
+    middle = [inner] if len(inner) <= WIDTH else [f"{indent}{INDENT}{item}," for item in items]
+    return [head, *middle, f"{indent}{tail}"]

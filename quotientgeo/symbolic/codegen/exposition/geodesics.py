@@ -102,8 +102,8 @@ class GeodesicSection:
         s = self._spelling
         parts = []
         for factor, gram in s.grams.items():
-            rate = (s.alphabet[factor].T * s.alphabet[factor]).differential(self._flow)
-            parts.append(rf"$\dot{{{s.symbol(gram)}}} = {s.line(rate)}$")
+            rate = s.gram(factor).differential(self._flow)
+            parts.append(rf"$\dot{{{s.symbol(gram.name)}}} = {s.line(rate)}$")
         return enumeration(parts)
 
     def short_names(self) -> str:
@@ -111,9 +111,10 @@ class GeodesicSection:
         s = self._spelling
         parts = []
         for factor, names in s.short.velocities.items():
-            here, velocity = s.alphabet[factor], s.alphabet[names.tangent]
-            parts.append(rf"${s.symbol(names.product)} = {s.line(here.T * velocity)}$")
-            parts.append(rf"${s.symbol(names.square)} = {s.line(velocity.T * velocity)}$")
+            velocity = s.alphabet[names.tangent]
+            square = velocity * velocity.T if s.grams[factor].wide else velocity.T * velocity
+            parts.append(rf"${s.symbol(names.product)} = {s.line(s.gram(factor, velocity))}$")
+            parts.append(rf"${s.symbol(names.square)} = {s.line(square)}$")
         return enumeration(parts)
 
     def taylor(self) -> list[dict[str, Any]]:

@@ -70,7 +70,7 @@ class Latex:
     def _product(self, product: Product, first: bool, depth: int, wide: bool) -> list[tuple[int, str]]:
         sign = "-" if product.coefficient < 0 else "" if first else "+"
         size = abs(product.coefficient)
-        number = "" if size == 1 and product.pieces else _number(size)
+        number = "" if size == 1 and product.pieces else number_latex(size)
         line = " ".join(part for part in (sign, number, *map(self.piece, product.pieces)) if part)
         if not wide or visible(line) <= WIDTH // 2:
             return [(depth, line)]
@@ -111,7 +111,8 @@ def _binary(text: str) -> str:
     return f"{{}} {text}" if text[0] in "+-" else text
 
 
-def _number(value: Fraction) -> str:
+def number_latex(value: Fraction) -> str:
+    """A rational number."""
     return str(value) if value.denominator == 1 else rf"\tfrac{{{value.numerator}}}{{{value.denominator}}}"
 
 

@@ -44,12 +44,13 @@ class MetricSection:
     def _weights(self) -> list[Word]:
         """The Gram matrices and inverses that the metric contains, each once."""
         s = self._spelling
+        heavy = {gram.name for gram in s.grams.values()}
         found: dict[Word, None] = {}
         for monomial, _ in self._geometry.inner.polynomial:
             for factor in monomial:
                 for piece in s.notation.words(s.notation.rotated(factor)) if factor.letters else ():
                     spelled = s.notation.matrix(s.alphabet.monomial(piece), collect=False)[0].pieces[0]
-                    if not isinstance(spelled, Symbol) or spelled.name in s.grams.values():
+                    if not isinstance(spelled, Symbol) or spelled.name in heavy:
                         found[piece] = None
         return list(found)
 
@@ -76,7 +77,7 @@ class MetricSection:
         )
         return aligned(
             [
-                rf"\langle \xi, V \rangle &= {s.scalar(pairing, last=names.algebra[0])}",
+                rf"\langle \xi, V \rangle &= {s.scalar(pairing, last=names.algebra)}",
                 rf"&= {collected}",
                 *(s.block(self.momentum(x), self._geometry.momentum[x].polynomial) for x in names.algebra),
             ]

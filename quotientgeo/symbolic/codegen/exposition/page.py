@@ -24,7 +24,11 @@ def derivation_page(geometry: Geometry, origin: str, links: bool = True) -> str:
         geometry: what was derived, with its certificate.
         origin: how the page came about, for its first lines.
         links: link to the declaration and the generated files of the catalogue.
+
+    Raises:
+        CertificateError: a claim does not hold, so the page would tell a falsehood.
     """
+    geometry.certificate.require()
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(Path(__file__).parent / "templates"),
         trim_blocks=True,

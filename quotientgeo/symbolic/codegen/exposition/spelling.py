@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from fractions import Fraction
 
 from quotientgeo.symbolic.algebra import Dimension, Polynomial, TracePolynomial, Word
-from quotientgeo.symbolic.codegen.exposition.latex import Latex, symbol_latex
+from quotientgeo.symbolic.codegen.exposition.latex import Latex, number_latex, symbol_latex
+from quotientgeo.symbolic.codegen.grams import choose_grams
 from quotientgeo.symbolic.codegen.module import representative_sizes
-from quotientgeo.symbolic.codegen.notation import Notation, Velocity, gram_names
+from quotientgeo.symbolic.codegen.notation import Notation, Velocity
 from quotientgeo.symbolic.derivation import Geometry
 
 
@@ -19,8 +21,8 @@ class Spelling:
         self.names = geometry.names
         self.alphabet = geometry.alphabet
         self.factors = tuple(geometry.factors)
-        self.grams = gram_names(geometry.factors, [*geometry.alphabet, *map(str, geometry.sizes)])
         sizes = representative_sizes(geometry)
+        self.grams = choose_grams(geometry.factors, sizes, [*geometry.alphabet, *map(str, geometry.sizes)])
         velocities = {f: self._velocity(f) for f in self.factors}
         self.notation = Notation(geometry.alphabet, self.grams, sizes)
         self.with_rates = Notation(geometry.alphabet, self.grams, sizes, velocities)
@@ -32,14 +34,16 @@ class Spelling:
 
     def _velocity(self, factor: str) -> Velocity:
         stem = next(letter for letter in ("M", "K", "N", "Z_M") if f"{letter}_{factor}" not in self.alphabet)
-        return Velocity(self.names.tangent(factor), f"{stem}_{factor}", f"Xi_{factor}", f"rate_{self.grams[factor]}")
+        return Velocity(
+            self.names.tangent(factor), f"{stem}_{factor}", f"Xi_{factor}", f"rate_{self.grams[factor].name}"
+        )
 
     def _overrides(self) -> dict[str, str]:
         """Euclidean gradients as partial derivatives, accelerations with a dot, the second group element as B."""
         out = {self.names.euclidean(f): rf"\partial_{{{symbol_latex(f)}}}" for f in self.factors}
         for factor, letter in self.accelerations.items():
             out[str(letter)] = rf"\dot{{\xi}}_{{{symbol_latex(factor)}}}"
-        out |= {f"rate_{gram}": rf"\dot{{{symbol_latex(gram)}}}" for gram in self.grams.values()}
+        out |= {f"rate_{gram.name}": rf"\dot{{{symbol_latex(gram.name)}}}" for gram in self.grams.values()}
         for element in self.names.elements:
             free = element == "A" and "B" not in self.alphabet
             out[self.names.other_element(element)] = "B" if free else rf"\tilde{{{symbol_latex(element)}}}"
@@ -61,9 +65,15 @@ class Spelling:
         """``left = polynomial`` as rows of an aligned block."""
         return self._latex.block(left, (notation or self.notation).matrix(polynomial))
 
-    def scalar(self, value: TracePolynomial, last: str = "") -> str:
+    def scalar(self, value: TracePolynomial, last: Sequence[str] = ()) -> str:
         """A scalar on one line."""
         return self._latex.line(self.notation.scalar(value, last))
+
+    def gram(self, factor: str, other: Polynomial | None = None) -> Polynomial:
+        """The Gram matrix of a factor, or its product of the same kind with another letter."""
+        here = self.alphabet[factor]
+        there = here if other is None else other
+        return here * there.T if self.grams[factor].wide else here.T * there
 
     def shape(self, name: str) -> str:
         """R^{n x h} of a letter."""
@@ -96,10 +106,7 @@ class Spelling:
         """The polynomial with its letters replaced, nothing cancelled; neighbours that cancel stand over a brace."""
         out: list[str] = []
         for word, coefficient in polynomial:
-            sign = ("-" if coefficient < 0 else "+" if out else "") + (
-                "" if abs(coefficient) == 1 else str(abs(coefficient))
-            )
-            out.append(f"{sign} {self._substituted_word(word, values)}".strip())
+            out.append(_signed(coefficient, self._substituted_word(word, values), first=not out))
         return " ".join(out)
 
     def _substituted_word(self, word: Word, values: Mapping[str, Polynomial]) -> str:
@@ -139,19 +146,24 @@ class Spelling:
 
     def replaced_traces(self, value: TracePolynomial, values: Mapping[str, Polynomial]) -> str:
         """A sum of traces with its letters replaced, nothing cancelled."""
-        out = ""
+        out: list[str] = []
         for monomial, coefficient in value:
             body = ""
             for factor in monomial:
                 if factor.letters:
-                    body += (
-                        rf"\mathrm{{tr}}\bigl( {self._substituted_word(self.notation.rotated(factor), values)} \bigr)"
-                    )
+                    replaced = self._substituted_word(self.notation.rotated(factor), values)
+                    body += rf"\mathrm{{tr}}\bigl( {replaced} \bigr)"
                 else:
                     body += size_latex(factor.size)
-            number = "" if abs(coefficient) == 1 and body else str(abs(coefficient))
-            out += f" {'-' if coefficient < 0 else '+' if out else ''} {number} {body}"
-        return out.strip()
+            out.append(_signed(coefficient, body, first=not out))
+        return " ".join(out)
+
+
+def _signed(coefficient: Fraction, body: str, first: bool) -> str:
+    """A term of a sum."""
+    sign = "-" if coefficient < 0 else "" if first else "+"
+    number = "" if abs(coefficient) == 1 and body else number_latex(abs(coefficient))
+    return " ".join(part for part in (sign, number, body) if part)
 
 
 def size_latex(size: Dimension) -> str:

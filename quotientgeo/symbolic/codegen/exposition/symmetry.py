@@ -23,9 +23,12 @@ class SymmetrySection:
     def grams(self) -> str:
         """P = G^T G and Q = H^T H."""
         s = self._spelling
-        return enumeration(
-            [rf"${symbol_latex(gram)} = {s.symbol(f)}^\top {s.symbol(f)}$" for f, gram in s.grams.items()]
-        )
+        parts = []
+        for factor, gram in s.grams.items():
+            ((word, _),) = s.gram(factor)
+            product = " ".join(s.line(s.alphabet.monomial((letter,))) for letter in word)
+            parts.append(f"${symbol_latex(gram.name)} = {product}$")
+        return enumeration(parts)
 
     def group(self) -> str:
         """GL(h), or a product."""
@@ -35,7 +38,9 @@ class SymmetrySection:
     def algebra_shapes(self) -> str:
         """X in R^{h x h}."""
         s = self._spelling
-        return enumeration([rf"${s.symbol(x)} \in {s.shape(x)}$" for x in s.names.algebra])
+        kinds = {"general": "", "skew": " (skew)", "symmetric": " (symmetric)"}
+        shapes = [(rf"${s.symbol(x)} \in {s.shape(x)}$", self._geometry.kind(x)) for x in s.names.algebra]
+        return enumeration([shape + kinds.get(kind, "") for shape, kind in shapes])
 
     def action(self) -> str:
         """A . (G, H) = (G A^-1, H A^T)."""

@@ -1,0 +1,159 @@
+"""What is in the repository is what `make derive` makes: byte for byte, file for file, under any hash seed."""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from quotientgeo.errors import CertificateError, DeclarationError
+from quotientgeo.symbolic import regenerate
+
+ROOT = Path(__file__).parents[2]
+NAMES = ["gl_pair_invariant", "gl_pair_mixed"]
+MADE = [
+    *(regenerate.CATALOGUE / name / file for name in NAMES for file in ("generated.py", "certificate.json")),
+    *(regenerate.DERIVATIONS / f"{name}.md" for name in NAMES),
+    regenerate.DERIVATIONS / "README.md",
+]
+
+
+def bare_copy(target: Path) -> Path:
+    """A repository with what is written by hand, and nothing else."""
+    for name in NAMES:
+        folder = target / regenerate.CATALOGUE / name
+        folder.mkdir(parents=True)
+        shutil.copy(ROOT / regenerate.CATALOGUE / name / "declaration.py", folder)
+    readme = (ROOT / regenerate.DERIVATIONS / "README.md").read_text(encoding="utf-8")
+    before, start, rest = readme.partition(regenerate.INDEX_START)
+    (target / regenerate.DERIVATIONS).mkdir()
+    hand_written = f"{before}{start}\n{regenerate.INDEX_END}{rest.partition(regenerate.INDEX_END)[2]}"
+    (target / regenerate.DERIVATIONS / "README.md").write_text(hand_written, encoding="utf-8")
+    return target
+
+
+def run(root: Path, *arguments: str, seed: str = "0") -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "quotientgeo.symbolic.regenerate", "--root", str(root), *arguments]
+    environment = os.environ | {"PYTHONHASHSEED": seed}
+    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)
+
+
+@pytest.mark.parametrize("seed", ["1", "4242"])
+def test_everything_deleted_is_restored_byte_for_byte(tmp_path: Path, seed: str) -> None:
+    root = bare_copy(tmp_path)
+    done = run(root, seed=seed)
+    assert done.returncode == 0, done.stderr
+    for path in MADE:
+        assert (root / path).read_bytes() == (ROOT / path).read_bytes(), f"{path} is stale: run `make derive`"
+    made = {path.relative_to(root) for path in root.rglob("*") if path.is_file() and path.suffix != ".pyc"}
+    written = {regenerate.CATALOGUE / name / file for name in NAMES for file in ("__init__.py", "declaration.py")}
+    assert made == {*MADE, *written}
+
+
+def test_stale_missing_and_left_over_files_are_reported_and_mended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = regenerate.CATALOGUE / NAMES[0]
+    for path in [*MADE, *(p for name in NAMES for p in (regenerate.CATALOGUE / name).glob("*.py"))]:
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / path, tmp_path / path)
+    wanted: dict[Path, str | None] = {path: (ROOT / path).read_text(encoding="utf-8") for path in MADE}
+    monkeypatch.setattr(regenerate, "regenerate", lambda root: wanted)
+    monkeypatch.chdir(tmp_path)
+    assert regenerate.main(["--check"]) == 0
+    (tmp_path / folder / "generated.py").write_text(wanted[folder / "generated.py"].replace(" + ", " - ", 1))  # type: ignore[union-attr]
+    (tmp_path / folder / "certificate.json").unlink()
+    left_over = regenerate.DERIVATIONS / "gone.md"
+    shutil.copy(ROOT / MADE[4], tmp_path / left_over)
+    assert regenerate._left_over(tmp_path) == sorted([MADE[4], MADE[5], left_over])
+    wanted[left_over] = None
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    assert regenerate.main(["--check"]) == 1
+    assert before == {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    assert regenerate.stale(tmp_path, wanted) == [folder / "generated.py", folder / "certificate.json", left_over]
+    assert regenerate.main([]) == 0
+    assert regenerate.main(["--check"]) == 0
+    assert not (tmp_path / left_over).exists()
+
+
+def test_a_folder_with_a_declaration_is_all_that_a_geometry_needs(tmp_path: Path) -> None:
+    folder = tmp_path / regenerate.CATALOGUE / "scale_flat"
+    folder.mkdir(parents=True)
+    (folder / "declaration.py").write_text(
+        "from sympy import Trace\n"
+        "from quotientgeo.groups import GL\n"
+        "from quotientgeo.symbolic.declaration import Metric, Symmetry\n"
+        'symmetry = Symmetry("scale", GL("k"), {"U": ("d", "k")}, lambda S, U: (U * S.T,))\n'
+        'metric = Metric("flat", symmetry, lambda p, a, b: Trace((p.U.T * p.U).I * a.U.T * b.U))\n'
+    )
+    wanted = regenerate.regenerate(tmp_path)
+    assert set(wanted) == {
+        regenerate.CATALOGUE / "scale_flat" / file for file in ("generated.py", "certificate.json", "__init__.py")
+    } | {regenerate.DERIVATIONS / "scale_flat.md"}
+    page, source = (
+        wanted[regenerate.DERIVATIONS / "scale_flat.md"],
+        wanted[regenerate.CATALOGUE / "scale_flat" / "generated.py"],
+    )
+    assert page is not None
+    assert source is not None
+    assert r"S \cdot (U) = \bigl( U S^{\top} \bigr)" in page
+    assert "def vertical(U: Tensor, X: Tensor) -> tuple[Tensor]:" in source
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "message"),
+    [
+        (('"invariant"', '"other"'), DeclarationError, "call its folder gl_pair_other"),
+        (("metric = ", "metrik = "), DeclarationError, "must define symmetry"),
+        (("(p.H.T * p.H).I", "p.H.T * p.H"), CertificateError, "invariance: false"),
+        (("A.inv()", "A"), CertificateError, "do not hold"),
+    ],
+)
+def test_a_declaration_that_is_not_true_makes_nothing(
+    tmp_path: Path, change: tuple[str, str], error: type[Exception], message: str
+) -> None:
+    folder = bare_copy(tmp_path) / regenerate.CATALOGUE
+    shutil.rmtree(folder / "gl_pair_mixed")
+    declaration = folder / "gl_pair_invariant" / "declaration.py"
+    declaration.write_text(declaration.read_text().replace(*change))
+    with pytest.raises(error, match=message):
+        regenerate.regenerate(tmp_path)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_generated_module_imports_torch_only_and_matches_its_certificate(name: str) -> None:
+    source = (ROOT / regenerate.CATALOGUE / name / "generated.py").read_text(encoding="utf-8")
+    imports = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Import | ast.ImportFrom)]
+    assert [ast.unparse(node) for node in imports] == ["import torch", "from torch import Tensor"]
+    record = json.loads((ROOT / regenerate.CATALOGUE / name / "certificate.json").read_text(encoding="utf-8"))
+    assert record["generated"]["sha256"] == hashlib.sha256(source.encode()).hexdigest()
+    assert set(record["generated"]["functions"].values()) == {"proven for all sizes"}
+    assert record["holds"]
+    assert {claim["status"] for claim in record["claims"]} == {"proven for all sizes"}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_importing_generated_code_does_not_load_sympy(name: str) -> None:
+    command = f"import sys, quotientgeo.catalogue.{name}.generated; assert 'sympy' not in sys.modules.keys() - before"
+    command = f"import sys, torch; before = set(sys.modules); {command}"
+    subprocess.run([sys.executable, "-c", command], check=True, timeout=120)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_declarations_are_short(name: str) -> None:
+    assert len((ROOT / regenerate.CATALOGUE / name / "declaration.py").read_text().splitlines()) <= 25
+
+
+def test_generated_files_are_formatted() -> None:
+    files = [str(ROOT / path) for path in MADE if path.suffix == ".py"]
+    done = subprocess.run(
+        [sys.executable, "-m", "ruff", "format", "--check", *files], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr

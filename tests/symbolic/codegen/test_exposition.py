@@ -1,0 +1,101 @@
+"""Derivations: formulas come from the engine, certificates are quoted in their own words, the LaTeX is well formed."""
+
+from __future__ import annotations
+
+import re
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+import sympy as sp
+
+from quotientgeo.errors import CertificateError
+from quotientgeo.groups import GL
+from quotientgeo.symbolic.codegen.exposition import derivation_page
+from quotientgeo.symbolic.codegen.exposition.latex import visible
+from quotientgeo.symbolic.declaration import Metric, Symmetry
+from quotientgeo.symbolic.derivation import Geometry, derive
+from tests.symbolic.codegen.test_generate import _chain, pair
+
+ROOT = Path(__file__).parents[3]
+STATUSES = ("proven for all sizes", "proven for sizes", "tested")
+
+
+@pytest.fixture(scope="module", params=["invariant", "mixed", "chain"])
+def geometry(request: pytest.FixtureRequest) -> Geometry:
+    if request.param == "chain":
+        return _chain()
+    declared = import_module(f"quotientgeo.catalogue.gl_pair_{request.param}.declaration")
+    return derive(declared.symmetry, declared.metric, levels="ab")
+
+
+def blocks(page: str) -> list[str]:
+    return re.findall(r"```math\n(.*?)\n```", page, re.S)
+
+
+def test_math_is_well_formed(geometry: Geometry) -> None:
+    page = derivation_page(geometry, "a test")
+    assert not re.search(r"\{\{(?![\w\\])|\{%|%\}|None|Undefined", page)
+    displayed = blocks(page)
+    assert len(displayed) >= 18
+    for block in displayed:
+        for left, right in (("{", "}"), ("(", ")"), (r"\begin{aligned}", r"\end{aligned}")):
+            assert block.count(left) == block.count(right), block
+        for left, right in zip(
+            re.findall(r"\\(bigg?|Bigg?)l", block), re.findall(r"\\(bigg?|Bigg?)r", block), strict=True
+        ):
+            assert {left, right} <= {"big", "Big", "bigg", "Bigg"}
+        assert r"\operatorname" not in block  # GitHub refuses it
+        for row in block.split("\\\\"):
+            assert visible(row) <= 110, row
+    inline = re.sub(r"```.*?```|`[^`]*`", "", page, flags=re.S)
+    assert inline.count("$") % 2 == 0
+    for formula in re.findall(r"\$([^$]+)\$", inline):
+        assert formula.count("{") == formula.count("}")
+        assert not re.search(r"\\[,;{}\\]", formula), formula  # Markdown would take the backslash away
+
+
+def test_the_certificate_is_quoted(geometry: Geometry) -> None:
+    page = derivation_page(geometry, "a test")
+    table = page.partition("## Certificate")[2]
+    for claim in geometry.certificate:
+        row = next(line for line in table.splitlines() if line.startswith(f"| `{claim.name}` |"))
+        cells = [cell.strip() for cell in re.split(r"(?<!\\)\|", row)[1:-1]]
+        assert len(cells) == 5
+        assert cells[2] == claim.status
+        assert cells[2].startswith(STATUSES)
+        assert cells[3] == ", ".join(level.value for level in claim.confirmed_by)
+    assert "<xi" not in table  # an angle bracket would be taken for HTML
+
+
+def test_the_formulas_of_the_paper_appear() -> None:
+    """Equations (9)-(12) in the page's spelling; the page itself is written by the engine."""
+    invariant = (ROOT / "derivations" / "gl_pair_invariant.md").read_text(encoding="utf-8")
+    mixed = (ROOT / "derivations" / "gl_pair_mixed.md").read_text(encoding="utf-8")
+    assert r"\dot{\xi}_{G} &= \xi_{G} P^{-1} \dot{P} - G P^{-1} \xi_{G}^{\top} \xi_{G}" in invariant
+    assert r"\mathrm{grad}_{G} &= \partial_{G} P \\" in invariant
+    assert r"Q^{-1} \xi_{H}^{\top} H &= G^{\top} \xi_{G} P^{-1}" in invariant
+    assert r"\dot{\xi}_{G} &= G \xi_{H}^{\top} \xi_{H} Q^{-1} - \xi_{G} \dot{Q} Q^{-1}" in mixed
+    assert r"\mathrm{grad}_{G} &= \partial_{G} Q^{-1} \\" in mixed
+    assert r"P \xi_{H}^{\top} H &= G^{\top} \xi_{G} Q" in mixed
+    assert r"A Q \underbrace{A^{\top} A^{-\top}}_{I} \xi_{G}^{\top} \eta_{G} A^{-1}" in mixed
+
+
+def test_the_page_follows_the_declaration() -> None:
+    """Another action, other names: nothing of the pair is left in the page."""
+    symmetry = Symmetry("scale", GL("k"), {"U": ("d", "k")}, lambda S, U: (U * S.I,))
+    metric = Metric("inv", symmetry, lambda p, a, b: 3 * sp.Trace((p.U.T * p.U).I * a.U.T * b.U))
+    page = derivation_page(derive(symmetry, metric, levels="a"), "a test", links=False)
+    assert r"S \cdot (U) = \bigl( U S^{-1} \bigr)" in page
+    assert r"3 \mathrm{tr}\bigl( P^{-1} \xi_{U}^{\top} \eta_{U} \bigr)" in page
+    assert "Why it is a symmetry" not in page
+    for letter in ("G", "H", "Q"):
+        assert not re.search(rf"(?<![\w\\]){letter}(?!\w)", "".join(blocks(page)))
+    assert "](../" not in page
+
+
+def test_no_page_tells_a_falsehood() -> None:
+    symmetry = pair()
+    flat = Metric("flat", symmetry, lambda p, a, b: sp.Trace(a.G.T * b.G) + sp.Trace(a.H.T * b.H))
+    with pytest.raises(CertificateError, match="invariance: false"):
+        derivation_page(derive(symmetry, flat, levels="ab"), "a test")
