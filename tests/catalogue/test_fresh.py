@@ -10,11 +10,14 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from quotientgeo.errors import CertificateError, DeclarationError
 from quotientgeo.symbolic import regenerate
+from quotientgeo.symbolic.codegen.module import declaration_digest
+from quotientgeo.symbolic.derivation import derive
 
 ROOT = Path(__file__).parents[2]
 NAMES = ["gl_pair_invariant", "gl_pair_mixed"]
@@ -157,3 +160,12 @@ def test_generated_files_are_formatted() -> None:
         [sys.executable, "-m", "ruff", "format", "--check", *files], capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_declaration_on_the_notation_page_is_the_one_of_the_catalogue() -> None:
+    readme = (ROOT / regenerate.DERIVATIONS / "README.md").read_text(encoding="utf-8")
+    namespace: dict[str, Any] = {}
+    exec(readme.partition("```python\n")[2].partition("```")[0], namespace)
+    geometry = derive(namespace["symmetry"], namespace["metric"], levels="a")
+    source = (ROOT / regenerate.CATALOGUE / "gl_pair_mixed" / "generated.py").read_text(encoding="utf-8")
+    assert f"Declaration {declaration_digest(geometry)}," in source

@@ -61,11 +61,11 @@ def vertical(G: Tensor, H: Tensor, X: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def momentum(G: Tensor, H: Tensor, xi_G: Tensor, xi_H: Tensor) -> Tensor:
-    """Momentum of the tangent (xi_G, xi_H) at (G, H): its inner product with the vertical tangent of X is tr(momentum'
-    X). Zero exactly for horizontal tangents, constant along geodesics.
+    """Momentum of the tangent (xi_G, xi_H) at (G, H): zero exactly for horizontal tangents, constant along geodesics.
 
         momentum = P xi_H' H - G' xi_G Q
         with P = G' G, Q = H' H
+        <xi, vertical(X)> = tr(momentum' X)
 
     Shapes: G (..., n, h), H (..., m, h), xi_G (..., n, h), xi_H (..., m, h); returns momentum (..., h, h).
     """

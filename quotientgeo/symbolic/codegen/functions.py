@@ -16,7 +16,8 @@ class Function:
     """One generated function.
 
     ``outputs`` = {local name: formula} in the order of return; ``summary`` starts the docstring; ``formulas`` are written
-    out below it (``None``: the outputs themselves); ``one``: the function returns its only output, not a tuple.
+    out below it (``None``: the outputs themselves), then ``notes``; ``one``: the function returns its only output, not a
+    tuple.
     """
 
     name: str
@@ -25,6 +26,7 @@ class Function:
     summary: str
     one: bool = False
     formulas: tuple[str, ...] | None = None
+    notes: tuple[str, ...] = ()
 
 
 def functions(geometry: Geometry) -> list[Function]:
@@ -61,9 +63,9 @@ def functions(geometry: Geometry) -> list[Function]:
             "momentum",
             next(iter(geometry.momentum.values())).arguments,
             {_local(momenta[x], geometry): formula.polynomial for x, formula in geometry.momentum.items()},
-            f"Momentum of the tangent {velocity} at {point}: its inner product with the vertical tangent of "
-            f"{', '.join(names.algebra)} is {pairing}. Zero exactly for horizontal tangents, constant along geodesics.",
+            f"Momentum of the tangent {velocity} at {point}: zero exactly for horizontal tangents, constant along geodesics.",
             one=len(momenta) == 1,
+            notes=(f"<xi, vertical({', '.join(names.algebra)})> = {pairing}",),
         ),
         _per_factor(
             geometry,

@@ -154,6 +154,7 @@ class SourceWriter:
             if any(gram.name in _words(line) for line in lines[1:])
         )
         lines += [f"{INDENT}with {grams}"] if grams else []
+        lines += [f"{INDENT}{note}" for note in function.notes]
         lines += ["", *wrapped(self._shapes_text(function), ", ", WIDTH - 4), '"""']
         return [f"{INDENT}{line}".rstrip() for line in lines]
 
