@@ -13,6 +13,7 @@ from quotientgeo.symbolic.codegen.exposition.metric import MetricSection
 from quotientgeo.symbolic.codegen.exposition.spelling import Spelling
 from quotientgeo.symbolic.derivation.steps import flow_directions
 
+_LONG = 40  # words: longer formulas are folded
 _RATE = r"\frac{\mathrm{d}}{\mathrm{d}t}"
 
 
@@ -127,9 +128,12 @@ class GeodesicSection:
                     s.block(rf"{s.symbol(f)}^{{({order})}}", formula.polynomial, s.short)
                     for f, formula in formulas.items()
                 ]
-                counts = enumeration(
-                    [f"{len(formula.polynomial)} for ${s.symbol(f)}$" for f, formula in formulas.items()]
-                )
-                long = max(len(formula.polynomial) for formula in formulas.values()) > 40
+                sizes = {f: len(formula.polynomial) for f, formula in formulas.items()}
+                words = [
+                    f"{size}{' words' if i == 0 else ''} for ${s.symbol(f)}$"
+                    for i, (f, size) in enumerate(sizes.items())
+                ]
+                counts = enumeration(words)
+                long = max(sizes.values()) > _LONG
                 out.append({"order": order, "counts": counts, "rows": aligned(rows), "long": long})
         return out
