@@ -26,7 +26,9 @@ from quotientgeo.geometry.gauge import Frames, batch_names, row
 DEFAULT_STEPS = 16
 STEP_TOLERANCE = 1e-6  # relative change of G H' under doubling of the steps, for a value that is reported
 ASCENT_TOLERANCE = 1e-5  # the same while a maximum is only searched: the number of steps is fixed there
-MOST_ASCENT_STEPS = 16
+# Steps of the search are dear and need not be exact: any number of them is exactly equivariant, and the value is taken at
+# the result with as many as it needs. Four left 5e-5 on a 12-layer BERT at rho 0.3.
+MOST_ASCENT_STEPS = 4
 _FEWEST_STEPS = 2
 _DIRECTIONS = 8
 COLLAPSE_FRACTION = 1e-3  # s_h below this fraction of its start: the geodesic ran into the singular set

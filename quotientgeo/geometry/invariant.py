@@ -7,12 +7,16 @@ is the Frobenius norm. (da Silva, Dangel, Oore, ICML 2025, eq. 9 and 11; the pap
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor
 
 from quotientgeo.geometry.catalogue_code import taylor_point
 from quotientgeo.geometry.coordinates import Horizontal, embed, extract
 from quotientgeo.geometry.gauge import Frames
+
+LARGEST_SERIES = 1.5  # beyond this radius terms grow before they fall, and the matrix exponential's scaling is better
 
 
 def canonical_columns(frames: Frames) -> Tensor:
@@ -48,7 +52,9 @@ def project(frames: Frames, X_G: Tensor, X_H: Tensor) -> tuple[Tensor, Tensor]:
     return lift(frames, coordinates(frames, X_G, X_H))
 
 
-def exponential(frames: Frames, X_G: Tensor, X_H: Tensor, steps: int | None = None) -> tuple[Tensor, Tensor]:
+def exponential(
+    frames: Frames, X_G: Tensor, X_H: Tensor, steps: int | None = None, rho: float | None = None
+) -> tuple[Tensor, Tensor]:
     """End points (Y_G, Y_H) at t = 1 of the geodesic from (F_G, F_H) along any tangent, in closed form.
 
     Each factor by itself: the metric is the submersion metric of a right-invariant metric on GL(n), so with A = X F',
@@ -58,13 +64,16 @@ def exponential(frames: Frames, X_G: Tensor, X_H: Tensor, steps: int | None = No
         Y(1) = (F u + N q) exp(a'),   [u; q] = exp([[Omega, -C], [I, 0]]) [I; 0],
 
     one 2h x 2h exponential whatever n is. The metric is complete: every tangent has an end point. Smooth in X everywhere.
-    ``steps`` is accepted for the common signature and has no effect.
+    Where ``rho`` is known to bound the norm of the tangent, u and q come from a power series in h x h matrices of a degree
+    that is exact to rounding there, at a fraction of the cost. ``steps`` has no effect.
     """
     frames = frames.to(X_G.dtype)
     core_G, core_H = frames.F_G.mT @ X_G, frames.F_H.mT @ X_H
     N_G, N_H = X_G - frames.F_G @ core_G, X_H - frames.F_H @ core_H
     core = torch.stack([core_G, core_H])
-    u, q = _plane(core, torch.stack([N_G.mT @ N_G, N_H.mT @ N_H]))
+    gram = torch.stack([N_G.mT @ N_G, N_H.mT @ N_H])
+    degree = None if rho is None else series_degree(rho, core.dtype)
+    u, q = _plane(core, gram) if degree is None else _plane_series(core, gram, degree)
     return frames.F_G @ u[0] + N_G @ q[0], frames.F_H @ u[1] + N_H @ q[1]
 
 
@@ -76,6 +85,41 @@ def _plane(core: Tensor, gram: Tensor) -> tuple[Tensor, Tensor]:
     bottom = torch.cat([identity, torch.zeros_like(core)], -1)
     flow = torch.linalg.matrix_exp(torch.cat([top, bottom], -2))[..., :h] @ torch.linalg.matrix_exp(core.mT)
     return flow[..., :h, :], flow[..., h:, :]
+
+
+def series_degree(rho: float, dtype: torch.dtype) -> int | None:
+    """Degree at which the series of ``exponential`` is exact to rounding for |z| <= rho; None where rho is too large for one.
+
+    With |a|^2 + |N|^2 <= rho^2 the generator [[Omega, -C], [I, 0]] has growth rate at most lambda = sqrt(2) rho (the larger
+    root of x^2 = |Omega| x + |C| with |Omega| <= sqrt(2) |a|, |C| <= |N|^2, at its worst split), so what degree m leaves out
+    is at most lambda^(m+1) / (m+1)! times a number below 2. It has to be below a quarter of a rounding error of a
+    displacement of size lambda.
+    """
+    if rho > LARGEST_SERIES:
+        return None
+    growth, allowed = math.sqrt(2.0) * rho, torch.finfo(dtype).eps / 4
+    degree, left_out = 1, growth / 2  # relative to the displacement
+    while left_out > allowed / 2:
+        degree += 1
+        left_out *= growth / (degree + 1)
+    return degree
+
+
+def _plane_series(core: Tensor, gram: Tensor, degree: int) -> tuple[Tensor, Tensor]:
+    """What ``_plane`` gives, from the Taylor series of q'' = Omega q' - C q, q(0) = 0, q'(0) = I, and u = q'."""
+    omega = core - core.mT
+    identity = torch.eye(core.shape[-1], dtype=core.dtype, device=core.device).expand_as(core)
+    before, derivative = torch.zeros_like(core), identity  # of order k - 1 and k at 0
+    u, q, factorial = identity, identity, 1.0
+    for k in range(1, degree + 1):
+        before, derivative = derivative, omega @ derivative - gram @ before
+        factorial *= k
+        u = u + derivative / factorial
+        q = q + derivative / (factorial * (k + 1))
+    turn = identity
+    for k in range(degree, 0, -1):
+        turn = identity + core.mT @ turn / k
+    return u @ turn, q @ turn
 
 
 def taylor(frames: Frames, X_G: Tensor, X_H: Tensor, order: int) -> tuple[Tensor, Tensor]:

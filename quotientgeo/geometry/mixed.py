@@ -56,12 +56,15 @@ def project(frames: Frames, X_G: Tensor, X_H: Tensor) -> tuple[Tensor, Tensor]:
     return lift(frames, coordinates(frames, X_G, X_H))
 
 
-def exponential(frames: Frames, X_G: Tensor, X_H: Tensor, steps: int | None = None) -> tuple[Tensor, Tensor]:
+def exponential(
+    frames: Frames, X_G: Tensor, X_H: Tensor, steps: int | None = None, rho: float | None = None
+) -> tuple[Tensor, Tensor]:
     """End points (Y_G, Y_H) at t = 1 of the geodesic from the balanced gauge along any tangent.
 
     The 2h x 2h system of ``flow`` by ``steps`` steps of RK4 (``flow.DEFAULT_STEPS`` unless told): its cost hardly depends on
     n and m. Never waits for the device and never raises: a geodesic that ran into the singular set shows in
-    ``flow.smallest_singular_ratio``, an inaccurate one in ``flow.step_error``. Smooth in X wherever it is finite.
+    ``flow.smallest_singular_ratio``, an inaccurate one in ``flow.step_error``. Smooth in X wherever it is finite. ``rho``
+    has no effect.
     """
     frames = frames.to(X_G.dtype)
     columns = canonical_columns(frames)

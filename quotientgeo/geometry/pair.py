@@ -34,7 +34,7 @@ class MetricFunctions(Protocol):
     def project(self, frames: Frames, X_G: Tensor, X_H: Tensor) -> tuple[Tensor, Tensor]: ...
 
     def exponential(
-        self, frames: Frames, X_G: Tensor, X_H: Tensor, steps: int | None = None
+        self, frames: Frames, X_G: Tensor, X_H: Tensor, steps: int | None = None, rho: float | None = None
     ) -> tuple[Tensor, Tensor]: ...
 
     def taylor(self, frames: Frames, X_G: Tensor, X_H: Tensor, order: int) -> tuple[Tensor, Tensor]: ...
@@ -53,6 +53,8 @@ class PairGeometry:
 
     frames: canonical frames of the points, float64. metric: "invariant" or "mixed". geodesic: "exact", or the order 1-4 of its
     Taylor polynomial. steps: Runge-Kutta steps of the exact mixed geodesic (``flow.DEFAULT_STEPS`` if not given); None otherwise.
+    rho: a bound of |z| in every block, where one is known; ``exp`` may then use what is exact to rounding in that
+    ball only (None: any tangent).
     dtype: of ``base`` and ``zero``, and the one in which ``exp`` is fast; whatever it is, diagnostics, norms and tangents at the
     original point are computed in float64 from float64 frames.
     """
@@ -62,6 +64,7 @@ class PairGeometry:
     geodesic: GeodesicName = "exact"
     steps: int | None = None
     dtype: torch.dtype = torch.float64
+    rho: float | None = None
 
     def __post_init__(self) -> None:
         if self.metric not in METRICS:
@@ -88,14 +91,14 @@ class PairGeometry:
     ) -> PairGeometry:
         """Geometry at the points G (..., n, h), H (..., m, h), in float64.
 
-        ``rho`` bounds the norm |z| of a block and picks ``steps`` where neither is given by the user; ``rank_tolerance`` and
+        ``rho`` promises a bound of |z|, and picks ``steps`` where the user does not; ``rank_tolerance`` and
         ``names`` of the blocks (a flat batch) as in ``canonical_frames``.
 
         Raises:
             ShapeError, NonFiniteError, RankDeficientError: see ``canonical_frames``.
         """
         frames = canonical_frames(G, H, rank_tolerance=rank_tolerance, names=names)
-        geometry = cls(frames, metric, geodesic, steps)
+        geometry = cls(frames, metric, geodesic, steps, rho=rho)
         if geometry.integrated and steps is None and rho is not None:
             geometry = geometry.with_steps(flow.choose_steps(frames, rho))
         return geometry
@@ -140,13 +143,13 @@ class PairGeometry:
         matrix_exp, in the closed form, does so inside on a GPU).
         """
         frames = self._frames_in(z.c.dtype)
-        Y_G, Y_H = self._end(frames, *self._functions.lift(frames, z))
+        Y_G, Y_H = self._end(frames, *self._functions.lift(frames, z), rho=self.rho)
         balance = row(self.frames.s.sqrt() / self._functions.canonical_columns(self.frames), z.c.dtype)
         return Y_G * balance, Y_H * balance
 
-    def _end(self, frames: Frames, X_G: Tensor, X_H: Tensor) -> tuple[Tensor, Tensor]:
+    def _end(self, frames: Frames, X_G: Tensor, X_H: Tensor, rho: float | None = None) -> tuple[Tensor, Tensor]:
         if self.geodesic == "exact":
-            return self._functions.exponential(frames, X_G, X_H, self.steps)
+            return self._functions.exponential(frames, X_G, X_H, self.steps, rho)
         return self._functions.taylor(frames, X_G, X_H, self.geodesic)
 
     def exponential(self, xi_G: Tensor, xi_H: Tensor) -> tuple[Tensor, Tensor]:
