@@ -215,6 +215,6 @@ def settled_steps(
             require_regular(frames, V_G, V_H, steps, names=names)
             raise GeodesicAccuracyError(
                 f"{steps} Runge-Kutta steps leave G H' relatively uncertain by {batch_names(unsettled, error, names)} "
-                f"(tolerance {tolerance:g}, cap {cap}): use a smaller rho or raise the cap"
+                f"(tolerance {tolerance:g}, cap {cap}): use a smaller rho"
             )
         few, steps = many, 2 * steps

@@ -196,7 +196,8 @@ def _check_rank(
     )
     raise RankDeficientError(
         f"rank lost, by smallest / largest singular value: {told}; tolerance {tolerance:.3g}. The quotient has no tangent "
-        "space of full dimension there: leave these blocks out, or declare them with a smaller inner size h"
+        "space of full dimension there: measure without these blocks (graph.restricted_to(names)), or declare them with a "
+        "smaller inner size h"
     )
 
 

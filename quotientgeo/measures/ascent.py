@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import hashlib
+import math
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 
@@ -41,7 +44,6 @@ class Found:
 
     result: BatchResult
     problem: Problem
-    maximiser: Tensor
     norm_shares: dict[str, float]
     gain_shares: dict[str, float]
     unused: frozenset[str]
@@ -58,45 +60,62 @@ class BatchAscent:
 
     def value(self, z: Tensor) -> Tensor:
         with torch.no_grad():
-            return self.objective.value(self.atlas.parameters(z))
+            with full_precision(z.device):
+                parameters = self.atlas.parameters(z)
+            return self.objective.value(parameters)
 
     def value_and_gradient(self, z: Tensor) -> tuple[Tensor, Tensor]:
         """Loss and dL/dz. The chart is differentiated once, however many micro-batches the loss took."""
         leaf = z.detach().requires_grad_()
-        with torch.enable_grad():
+        with torch.enable_grad(), full_precision(z.device):
             parameters = self.atlas.parameters(leaf)
-        value, gradient = self.objective.value_and_gradient(parameters)
-        pulled = {name: g for name, g in gradient.items() if g is not None and parameters[name].requires_grad}
+        moved = [name for name, tensor in parameters.items() if tensor.requires_grad]
+        value, gradient = self.objective.value_and_gradient(parameters, moved)
+        pulled = {name: g for name, g in gradient.items() if g is not None}
         if not pulled:
             return value, torch.zeros_like(z)
         outputs = [parameters[name] for name in pulled]
-        (dz,) = torch.autograd.grad(outputs, leaf, grad_outputs=list(pulled.values()))
+        with full_precision(z.device):
+            (dz,) = torch.autograd.grad(outputs, leaf, grad_outputs=list(pulled.values()))
         return value, dz
 
     def run(self, settings: Settings, batch_index: int, progress: Progress | None = None) -> Found:
         zero = self.atlas.zero()
         reference = self.value_and_gradient(zero)
         self._check_reference(reference[0])
-        ascents = []
+        best, best_start, traces = None, 0, []
         for start in range(settings.starts):
-            point, known = zero, None if start else reference
-            if start:
-                generator = torch.Generator().manual_seed(_start_seed(settings.seed, batch_index, start))
-                point = self.atlas.random_point(generator, settings.rho)
-            ascent = auto_pgd(
-                self.value_and_gradient,
-                self.value,
-                point,
-                radius=settings.rho,
-                steps=settings.steps,
-                known=known,
-                on_step=None if progress is None else partial(progress, start),
-            )
-            ascents.append(ascent)
-        for start, ascent in enumerate(ascents):
+            ascent = self._ascend(settings, batch_index, start, None if start else reference, progress)
+            traces.append(ascent.values.tolist())
             if not bool(ascent.finite):
                 self._diagnose(ascent, start)
-        return self._conclude(settings, reference, ascents)
+            if best is None or float(ascent.best_value) > float(best.best_value):
+                best, best_start = ascent, start
+        assert best is not None
+        return self._conclude(settings, reference, best, best_start, traces)
+
+    def _ascend(
+        self,
+        settings: Settings,
+        batch_index: int,
+        start: int,
+        known: tuple[Tensor, Tensor] | None,
+        progress: Progress | None,
+    ) -> Ascent:
+        """One start: the first at w itself, where the gradient is known, the others at random on the sphere."""
+        point = self.atlas.zero()
+        if start:
+            generator = torch.Generator().manual_seed(start_seed(settings.seed, batch_index, start))
+            point = self.atlas.random_point(generator, settings.rho)
+        return auto_pgd(
+            self.value_and_gradient,
+            self.value,
+            point,
+            radius=settings.rho,
+            steps=settings.steps,
+            known=known,
+            on_step=None if progress is None else partial(progress, start),
+        )
 
     def _check_reference(self, loss: Tensor) -> None:
         given, here = float(self.seen.loss), float(loss)
@@ -122,9 +141,14 @@ class BatchAscent:
             "the model overflows there; use a smaller rho or a wider dtype"
         )
 
-    def _conclude(self, settings: Settings, reference: tuple[Tensor, Tensor], ascents: list[Ascent]) -> Found:
-        best_start = max(range(len(ascents)), key=lambda i: float(ascents[i].best_value))
-        best = ascents[best_start]
+    def _conclude(
+        self,
+        settings: Settings,
+        reference: tuple[Tensor, Tensor],
+        best: Ascent,
+        best_start: int,
+        traces: list[list[float]],
+    ) -> Found:
         z, loss = best.best_point, float(reference[0])
         maximum = self._refined_maximum(z, float(best.best_value))
         achieved = self.atlas.achieved_norm(z)
@@ -141,12 +165,12 @@ class BatchAscent:
             achieved_norm=achieved,
             best_start=best_start,
             best_step=int(best.best_step),
-            trace=[ascent.values.tolist() for ascent in ascents],
+            trace=traces,
             resolution=torch.finfo(z.dtype).eps * abs(loss),
         )
         norm_shares = _normalised(self.atlas.shares(z.double().square()))
         gain_shares = _normalised(self.atlas.shares(reference[1].double() * z.double()))
-        return Found(result, self.problem, z, norm_shares, gain_shares, self.seen.unused)
+        return Found(result, self.problem, norm_shares, gain_shares, self.seen.unused)
 
     def _refined_maximum(self, z: Tensor, maximum: float) -> float:
         """Double the integrator's steps until the end point at the maximiser is settled; the loss there is the value."""
@@ -159,7 +183,13 @@ class BatchAscent:
             return maximum
         self.problem = self.problem.with_geometries(refined)
         self.atlas = self.problem.atlas(self.seen)
-        return float(self.value(z))
+        settled = float(self.value(z))
+        if not math.isfinite(settled):
+            raise NonFiniteLossError(
+                f"the loss at the maximiser became {settled} when its geodesic was integrated with more steps: "
+                "the model overflows there; use a smaller rho or a wider dtype"
+            )
+        return settled
 
 
 def _normalised(sums: dict[str, float]) -> dict[str, float]:
@@ -167,6 +197,22 @@ def _normalised(sums: dict[str, float]) -> dict[str, float]:
     return {name: (value / total if total else 0.0) for name, value in sums.items()}
 
 
-def _start_seed(seed: int, batch: int, start: int) -> int:
-    """Distinct for every (seed, batch, start), the same on every machine."""
-    return (seed * 1_000_003 + batch) * 1_009 + start
+def start_seed(seed: int, batch: int, start: int) -> int:
+    """A 63-bit hash of (seed, batch, start), the same on every machine."""
+    digest = hashlib.sha256(f"{seed}/{batch}/{start}".encode()).digest()
+    return int.from_bytes(digest[:8], "big") >> 1
+
+
+@contextmanager
+def full_precision(device: torch.device) -> Iterator[None]:
+    """The geometry keeps its dtype, whatever the caller chose for the forward pass: no autocast, no TF32."""
+    matmul = torch.backends.cuda.matmul
+    tf32 = matmul.allow_tf32
+    if tf32:
+        matmul.allow_tf32 = False
+    try:
+        with torch.autocast(device.type, enabled=False):
+            yield
+    finally:
+        if tf32:
+            matmul.allow_tf32 = True

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import fields, is_dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
-from torch.utils.data import BatchSampler, DataLoader, RandomSampler, SequentialSampler
+from torch.utils.data import BatchSampler, DataLoader, IterableDataset, SequentialSampler
 
 from quotientgeo.errors import DataError
 
 Batch = Any
-_ORDERED_SAMPLERS = (SequentialSampler,)
 
 
 def fixed_batches(batches: Iterable[Batch]) -> list[Batch]:
@@ -34,14 +34,19 @@ def fixed_batches(batches: Iterable[Batch]) -> list[Batch]:
 
 
 def _refuse_shuffling(loader: DataLoader) -> None:
+    """Only what torch itself reads in order is known to be the same in every pass."""
+    if isinstance(loader.dataset, IterableDataset):
+        return  # it has no sampler: its own order is the user's, and is read once
     sampler = loader.sampler
-    inner = loader.batch_sampler.sampler if isinstance(loader.batch_sampler, BatchSampler) else sampler
-    for kind in (sampler, inner):
-        if isinstance(kind, RandomSampler) or not (isinstance(kind, _ORDERED_SAMPLERS) or kind is None):
-            raise DataError(
-                f"the DataLoader draws its order from a {type(kind).__name__}, so every pass sees other batches: "
-                "build it with shuffle=False, or pass a list of batches"
-            )
+    if type(loader.batch_sampler) is BatchSampler:
+        sampler = loader.batch_sampler.sampler
+    elif loader.batch_sampler is not None:
+        sampler = loader.batch_sampler
+    if not isinstance(sampler, SequentialSampler):
+        raise DataError(
+            f"the DataLoader draws its order from a {type(sampler).__name__}, which may give other batches in another pass: "
+            "build it with shuffle=False and no sampler of your own, or pass list(loader)"
+        )
 
 
 def tensors(batch: Batch) -> Iterator[Tensor]:
@@ -69,10 +74,10 @@ def map_tensors(batch: Batch, function: Any) -> Batch:
     return batch
 
 
-def batch_size(batch: Batch) -> int:
-    """Number of examples: the common leading length of the tensors, 1 where there is none."""
-    lengths = [t.shape[0] for t in tensors(batch) if t.ndim > 0]
-    return lengths[0] if lengths else 1
+def batch_size(batch: Batch) -> int | None:
+    """Number of examples: the leading length that all tensors with axes share; None where there is no such length."""
+    lengths = {t.shape[0] for t in tensors(batch) if t.ndim > 0}
+    return lengths.pop() if len(lengths) == 1 else None
 
 
 def split_batch(batch: Batch, size: int | None) -> list[Batch]:
@@ -82,24 +87,24 @@ def split_batch(batch: Batch, size: int | None) -> list[Batch]:
     if size < 1:
         raise DataError(f"micro_batch_size must be a positive integer, got {size}")
     total = batch_size(batch)
+    if total is None or any(t.ndim == 0 for t in tensors(batch)) or _has_other(batch):
+        shapes = sorted({tuple(t.shape) for t in tensors(batch)})
+        raise DataError(
+            f"micro_batch_size={size}: this {type(batch).__name__} cannot be split, since not everything in it is a tensor with "
+            f"the examples on its leading axis (shapes: {shapes}); make it so, or drop micro_batch_size"
+        )
     if total <= size:
         return [batch]
-    uneven = sorted({tuple(t.shape) for t in tensors(batch) if t.ndim == 0 or t.shape[0] != total})
-    if uneven or _has_plain_sequence(batch):
-        raise DataError(
-            f"micro_batch_size={size}: this batch cannot be split, since not everything in it has the {total} examples on the "
-            f"leading axis (other shapes: {uneven}); make it tensors of one leading length, or drop micro_batch_size"
-        )
     return [map_tensors(batch, lambda t, a=start: t[a : a + size]) for start in range(0, total, size)]
 
 
-def _has_plain_sequence(batch: Batch) -> bool:
-    """A list of strings, say: whether it holds examples or settings cannot be known."""
+def _has_other(batch: Batch) -> bool:
+    """A list of strings, say, or an object: whether it holds examples or settings cannot be known."""
     if isinstance(batch, Mapping):
-        return any(_has_plain_sequence(value) for value in batch.values())
+        return any(_has_other(value) for value in batch.values())
     if isinstance(batch, (tuple, list)):
-        return any(not isinstance(item, (Tensor, Mapping, tuple, list)) or _has_plain_sequence(item) for item in batch)
-    return False
+        return any(_has_other(item) for item in batch)
+    return not isinstance(batch, Tensor)
 
 
 def examples(batch: Batch, count: int) -> Batch:
@@ -111,11 +116,32 @@ def examples(batch: Batch, count: int) -> Batch:
 
 
 def data_digest(batches: Sequence[Batch]) -> str:
-    """sha256 over shape, dtype and bytes of every tensor of every batch, in order."""
+    """sha256 over the structure of all batches in order: keys, shapes, dtypes and bytes of tensors, and plain values."""
     digest = hashlib.sha256()
     for batch in batches:
-        for tensor in tensors(batch):
-            digest.update(f"{tuple(tensor.shape)}{tensor.dtype}".encode())
-            digest.update(tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().tobytes())
-        digest.update(b"/")
+        _digest(batch, digest)
     return digest.hexdigest()
+
+
+def _digest(value: Any, digest: Any) -> None:
+    if isinstance(value, Tensor):
+        digest.update(f"tensor {tuple(value.shape)} {value.dtype}:".encode())
+        digest.update(value.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().tobytes())
+    elif isinstance(value, Mapping):
+        digest.update(f"mapping {len(value)}:".encode())
+        for key in sorted(value, key=str):
+            digest.update(f"{key!r}=".encode())
+            _digest(value[key], digest)
+    elif isinstance(value, (tuple, list)):
+        digest.update(f"sequence {len(value)}:".encode())
+        for item in value:
+            _digest(item, digest)
+    elif is_dataclass(value) and not isinstance(value, type):
+        _digest({f.name: getattr(value, f.name) for f in fields(value)}, digest)
+    elif value is None or isinstance(value, (str, bytes, bool, int, float)):
+        digest.update(f"{type(value).__name__} {value!r};".encode())
+    else:
+        raise DataError(
+            f"a batch holds a {type(value).__name__}, whose content cannot be digested, so the result could not say on which "
+            "data it was measured: use tensors, numbers and strings in dicts, tuples, lists or dataclasses"
+        )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any
 
 from quotientgeo.errors import ArgumentError
@@ -53,10 +53,10 @@ class Call:
 
 
 def _one_of(name: str, value: Any, allowed: tuple[Any, ...]) -> None:
-    if isinstance(value, bool) or value not in allowed:
+    if not any(type(value) is type(choice) and value == choice for choice in allowed):
         raise ArgumentError(f"{name} must be one of {', '.join(map(repr, allowed))}; got {value!r}")
 
 
 def _whole(name: str, value: Any, least: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
-        raise ArgumentError(f"{name} must be a whole number >= {least}, got {value!r}")
+    if type(value) is not int or value < least:
+        raise ArgumentError(f"{name} must be an int >= {least}, got {value!r} of type {type(value).__name__}")

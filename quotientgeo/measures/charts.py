@@ -141,6 +141,11 @@ class Atlas:
     def dimension(self) -> int:
         return sum(chart.dimension for chart in self.charts)
 
+    @property
+    def _like(self) -> Tensor:
+        """A tensor of the dtype and on the device of the ascent."""
+        return next(tensor for tensor in self.base.values() if tensor.is_floating_point())
+
     def pieces(self, z: Tensor) -> Sequence[Tensor]:
         return z.split([chart.dimension for chart in self.charts])
 
@@ -152,15 +157,13 @@ class Atlas:
         return current
 
     def zero(self) -> Tensor:
-        like = next(iter(self.base.values()))
-        return torch.zeros(self.dimension, dtype=like.dtype, device=like.device)
+        return torch.zeros(self.dimension, dtype=self._like.dtype, device=self._like.device)
 
     def random_point(self, generator: torch.Generator, radius: float) -> Tensor:
         """A point on the sphere |z| = radius in an isotropic direction that does not depend on the gauge."""
         direction = torch.cat([chart.random_direction(generator) for chart in self.charts])
         length = torch.linalg.vector_norm(direction).clamp_min(torch.finfo(torch.float64).tiny)
-        like = next(iter(self.base.values()))
-        return (direction * (radius / length)).to(device=like.device, dtype=like.dtype)
+        return (direction * (radius / length)).to(device=self._like.device, dtype=self._like.dtype)
 
     def shares(self, values: Tensor) -> dict[str, float]:
         """Sums of ``values`` by block and tensor; float64."""

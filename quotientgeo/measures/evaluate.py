@@ -20,8 +20,9 @@ from quotientgeo.measures.problem import Problem, raised, working_dtype
 from quotientgeo.measures.report import OUTCOMES, Report, reset_peak_memory
 from quotientgeo.measures.result import SharpnessResult
 from quotientgeo.measures.verification import Verified, verify_before_use
+from quotientgeo.model.checkpoint import load_notes
 from quotientgeo.model.graph import SymmetryGraph, symmetry_graph
-from quotientgeo.model.inventory import inventory
+from quotientgeo.model.inventory import Inventory, inventory
 from quotientgeo.model.probe import require_evaluation_mode
 
 
@@ -78,20 +79,25 @@ def sharpness(
     if not allow_training_mode:
         require_evaluation_mode(model)
     dtype, raised_note = working_dtype(model)
-    verified = Verified()
     if call.uses_blocks:
-        graph = _graph_of(model, graph, call.symmetries)
-        exclude = call.unverified == "exclude"
-        verified = verify_before_use(graph, loss, sample[0], exclude=exclude, allow_training_mode=allow_training_mode)
+        graph, given = _graph_of(model, graph, call.symmetries, known), graph is not None
+    else:
+        graph, given = None, False
     reset_peak_memory(next(model.parameters()).device)
-    report = Report(call, model, sample, dtype, verified, [raised_note] if raised_note else [])
+    notes = [raised_note] if raised_note else []
+    report = Report(call, model, sample, dtype, notes + load_notes(model), given)
     try:
-        report.problem = problem = _build(call, model, dtype, graph, verified)
+        if graph is not None:
+            exclude = call.unverified == "exclude"
+            report.verified = verify_before_use(
+                graph, loss, sample[0], exclude=exclude, allow_training_mode=allow_training_mode
+            )
+        report.problem = problem = _build(call, model, dtype, graph, report.verified)
         parameters = raised(dict(known.parameters), dtype)
         constants = raised(dict(model.named_buffers()), dtype) if raised_note else {}
+        training_seed = seed if any(module.training for module in model.modules()) else None
         for index, batch in enumerate(sample):
             batch = _raised_batch(batch, dtype) if raised_note else batch
-            training_seed = seed if any(module.training for module in model.modules()) else None
             objective = Objective(model, loss, batch, micro_batch_size, constants, training_seed, known.aliases)
             ascent = BatchAscent(problem, objective, model, parameters)
             report.found.append(ascent.run(settings, index, _progress(progress, index, len(sample), settings)))
@@ -100,11 +106,17 @@ def sharpness(
     return report.result(time.perf_counter() - began)
 
 
-def _graph_of(model: nn.Module, graph: SymmetryGraph | None, symmetries: str) -> SymmetryGraph:
+def _graph_of(model: nn.Module, graph: SymmetryGraph | None, symmetries: str, known: Inventory) -> SymmetryGraph:
     if graph is None:
         return symmetry_graph(model, symmetries=symmetries)
     if graph.model is not model:
         raise BlockError("graph belongs to another model object: build it with symmetry_graph(model) from this one")
+    replaced = [name for name, p in known.parameters.items() if graph.parameters.get(name) is not p]
+    if replaced or len(known.parameters) != len(graph.parameters):
+        raise BlockError(
+            f"the model's parameters were replaced after graph was built ({', '.join(replaced[:3]) or 'some are gone'}): "
+            "build the graph again"
+        )
     return graph
 
 

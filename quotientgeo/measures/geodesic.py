@@ -11,6 +11,7 @@ from collections.abc import Collection
 import torch
 from torch import nn
 
+from quotientgeo.errors import BlockError
 from quotientgeo.geometry.pair import GeodesicName, MetricName, PairGeometry
 from quotientgeo.measures.charts import PairChart
 from quotientgeo.measures.problem import Problem, raised, untrained
@@ -41,7 +42,12 @@ def build(
     float64 = part.canonicalise_shifts(raised(dict(graph.parameters), torch.float64))
     pairs = []
     for stack in part.stacks():
-        # what the weights were stored with decides what counts as rank, though frames are computed in float64
+        if stack.geometry is not None:
+            raise BlockError(
+                f"blocks {', '.join(block.name for block in stack.blocks[:3])}: a geometry of their own "
+                f"({stack.geometry!r}) cannot be measured yet; leave PairBlock.geometry at None and choose metric="
+            )
+        # the precision of the ascent decides what counts as rank, though frames are computed in float64
         tolerance = max(stack.n, stack.m) * torch.finfo(dtype).eps
         exact = PairGeometry.at(
             *stack.read(float64),
@@ -56,7 +62,7 @@ def build(
     scale = {}
     for name, w in base.items():
         free = part.rest_mask(name)
-        if name not in left_out and bool(free.any()):
+        if name not in left_out and w.is_floating_point() and bool(free.any()):
             scale[name] = w.abs() * free.to(device=w.device, dtype=w.dtype)
     return Problem(base, scale, tuple(pairs), frozen=part.frozen_reasons(), left_out=left_out | dropped)
 
@@ -66,23 +72,25 @@ def _usable(
 ) -> tuple[SymmetryGraph, dict[str, str]]:
     """The graph of the blocks and shifts that act on trained parameters only, and the reasons of the others.
 
-    A shift without compensators has no effect on the function, trained or not; one with compensators trades parameters.
+    A shift of one vector without compensators has no effect on the function, trained or not; any other trades parameters.
     """
     dropped: dict[str, str] = {}
     kept = []
     for shift in graph.shifts:
         touched = {leg.tensor for leg in shift.legs} | {bias for _, bias in shift.compensators}
-        if shift.compensators and touched & set(left_out):
+        trades = bool(shift.compensators) or len(shift.legs) > 1
+        if trades and touched & set(left_out):
             dropped[shift.name] = _untrained_reason(touched & set(left_out))
         else:
             kept.append(shift.name)
     names = [name for name in (*(block.name for block in graph.blocks), *kept) if name not in excluded]
-    part = graph.restricted_to(names)
+    part = graph if len(names) == len(graph.blocks) + len(graph.shifts) else graph.restricted_to(names)
     for block in part.blocks:
         touched = {leg.tensor for _, leg in block.legs if leg.role == "factor"}
         if touched & set(left_out):
             dropped[block.name] = _untrained_reason(touched & set(left_out))
-    return part.restricted_to([name for name in names if name not in dropped]), dropped
+    usable = [name for name in names if name not in dropped]
+    return part if len(usable) == len(names) else part.restricted_to(usable), dropped
 
 
 def _untrained_reason(names: Collection[str]) -> str:

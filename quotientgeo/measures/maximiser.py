@@ -2,7 +2,8 @@
 
 Croce and Hein (2020), Algorithm 1, as da Silva, Dangel and Oore (ICML 2025) use it: steps along the normalised gradient,
 momentum 0.75, check points at shrinking intervals, at which the step is halved and the search restarted from the best
-point. It runs in coordinates in which the metric ball is a Euclidean ball, so that projecting onto it is a radial scaling.
+point. A step counts as a success if it raised the best value (Croce and Hein: the previous value), and a restart forgets
+the momentum. It runs in coordinates in which the metric ball is a Euclidean ball, so that projecting onto it is a radial scaling.
 
 Every decision is taken by tensor operations on the device of the coordinates: no step waits for the host.
 """

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -48,8 +48,8 @@ class Objective:
     ``loss(model, batch)`` returns ``(sum, count)`` or a mean scalar. Only the first kind may be split: a mean over parts
     with unequal counts is not the mean over the whole. Sums are added up in float64. ``constants`` are buffers to be used
     in place of the model's own, ``aliases`` further names of a parameter whose memory the model holds twice. With a
-    ``training_seed`` every evaluation sees the same random numbers and its own copy of the buffers, so that a model in
-    training mode still has one loss function and stays as it was.
+    ``training_seed`` every evaluation sees the same random numbers, so that a model in training mode still has one loss
+    function.
     """
 
     def __init__(
@@ -74,19 +74,25 @@ class Objective:
             parts = [self._part(parameters, batch) for batch in self.micro_batches]
             return _total([s for s, _ in parts]) / _total([c for _, c in parts])
 
-    def value_and_gradient(self, parameters: Parameters) -> tuple[Tensor, dict[str, Tensor | None]]:
-        """The loss and its gradient by tensor; None for a tensor that the loss does not use."""
-        leaves = {name: tensor.detach().requires_grad_() for name, tensor in parameters.items()}
+    def value_and_gradient(
+        self, parameters: Parameters, names: Collection[str] | None = None
+    ) -> tuple[Tensor, dict[str, Tensor | None]]:
+        """The loss and its gradient by tensor, of those named only; None for a tensor that the loss does not use."""
+        wanted = [n for n, t in parameters.items() if t.is_floating_point() and (names is None or n in names)]
+        leaves = {name: parameters[name].detach().requires_grad_() for name in wanted}
+        constants = {name: tensor.detach() for name, tensor in parameters.items() if name not in leaves}
         gradients: dict[str, Tensor | None] = dict.fromkeys(leaves)
         sums, counts = [], []
         for batch in self.micro_batches:
             with torch.enable_grad():
-                part, count = self._part(leaves, batch)
+                part, count = self._part(leaves | constants, batch)
             if not part.requires_grad:
                 raise LossError("the loss does not depend on the model's parameters (was it computed under no_grad?)")
-            for name, g in zip(
-                leaves, torch.autograd.grad(part, list(leaves.values()), allow_unused=True), strict=True
-            ):
+            with torch.autocast(
+                part.device.type, enabled=False
+            ):  # it is for forward passes; a backward follows its forward
+                found = torch.autograd.grad(part, list(leaves.values()), allow_unused=True)
+            for name, g in zip(leaves, found, strict=True):
                 if g is not None:
                     held = gradients[name]
                     gradients[name] = g if held is None else held + g
@@ -97,7 +103,7 @@ class Objective:
 
     def _part(self, parameters: Parameters, batch: Batch) -> tuple[Tensor, Tensor]:
         shared = {other: parameters[name] for name, others in self._aliases.items() for other in others}
-        swapped = {f"model.{name}": tensor for name, tensor in (*parameters.items(), *shared.items())} | self._constants
+        swapped = {f"model.{name}": tensor for name, tensor in (*parameters.items(), *shared.items())}
         out = self._call(swapped, batch)
         if isinstance(out, Tensor):
             if len(self.micro_batches) > 1:
@@ -115,13 +121,15 @@ class Objective:
         return part.reshape(()), torch.as_tensor(count, dtype=torch.float64, device=part.device).reshape(())
 
     def _call(self, swapped: dict[str, Tensor], batch: Batch) -> Any:
+        """Every call sees copies of the buffers: a forward that updates statistics updates these."""
+        buffers = {name: b.detach() for name, b in self._bound.named_buffers()} | self._constants
+        tensors = swapped | {name: buffer.clone() for name, buffer in buffers.items()}
         if self._training_seed is None:
-            return functional_call(self._bound, swapped, (batch,))
-        buffers = {name: b.detach().clone() for name, b in self._bound.named_buffers() if name not in swapped}
+            return functional_call(self._bound, tensors, (batch,))
         devices = sorted({t.device.index or 0 for t in swapped.values() if t.device.type == "cuda"})
         with torch.random.fork_rng(devices=devices):
             torch.manual_seed(self._training_seed)
-            return functional_call(self._bound, swapped | buffers, (batch,))
+            return functional_call(self._bound, tensors, (batch,))
 
 
 def _total(parts: list[Tensor]) -> Tensor:

@@ -126,8 +126,15 @@ def _zero_outside(gradient: Tensor, rows: Tensor) -> bool:
 
 
 def untrained(model: nn.Module) -> dict[str, str]:
-    """Parameters that the user froze."""
-    return {name: "requires_grad is False" for name, p in model.named_parameters() if not p.requires_grad}
+    """Parameters that the user froze (memory held twice: under either name), and those that are no real numbers."""
+    known = inventory(model)
+    reasons = {}
+    for name, p in model.named_parameters():
+        if not p.requires_grad:
+            reasons[known.one_name[name]] = "requires_grad is False"
+        if not p.is_floating_point():
+            reasons[known.one_name[name]] = f"its entries are {str(p.dtype).removeprefix('torch.')}, not real numbers"
+    return reasons
 
 
 def elementwise(model: nn.Module, dtype: torch.dtype, scale: Callable[[Tensor], Tensor]) -> Problem:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 import platform
 from collections.abc import Sequence
@@ -49,8 +50,9 @@ class Report:
     model: nn.Module
     sample: Sequence[Batch]
     dtype: torch.dtype
-    verified: Verified
     notes: list[str]
+    given_graph: bool = False
+    verified: Verified = field(default_factory=Verified)
     problem: Problem | None = None
     found: list[Found] = field(default_factory=list)
     failure: QuotientgeoError | None = None
@@ -95,18 +97,19 @@ class Report:
 
     def _definitions(self) -> dict[str, Any]:
         call, settings = self.call, self.call.settings
-        sizes = sorted({batch_size(batch) for batch in self.sample})
+        sizes = list(dict.fromkeys(batch_size(batch) for batch in self.sample))
         parameters = list(self.model.parameters())
         definitions = {
             "measure": call.measure,
             "rho": float(settings.rho),
-            "norm": NORMS[call.measure].format(metric=call.metric),
+            "norm": self._norm(),
             "aggregation": "mean over batches of the maximum over the ball",
-            "maximiser": "Auto-PGD (Croce and Hein 2020), momentum 0.75, first step 2 rho",
+            "maximiser": "Auto-PGD (Croce and Hein 2020; success: a new best value), momentum 0.75, first step 2 rho",
             "steps": settings.steps,
             "starts": settings.starts,
             "seed": settings.seed,
-            "symmetries": call.symmetries if call.measure == "geodesic" else "none",
+            "symmetries": self._symmetries(),
+            "training_mode": any(module.training for module in self.model.modules()),
             "batches": len(self.sample),
             "examples_per_batch": sizes[0] if len(sizes) == 1 else sizes,
             "micro_batch_size": call.micro_batch_size,
@@ -123,8 +126,26 @@ class Report:
                 "metric": call.metric,
                 "geodesic": call.geodesic,
                 "integrator_steps": self._integrator_steps(),
+                "unverified": call.unverified,
+                "blocks": self._blocks(),
             }
         return definitions
+
+    def _norm(self) -> str:
+        if self.call.measure == "geodesic" and not self.call.uses_blocks:
+            return NORMS["adaptive"]
+        return NORMS[self.call.measure].format(metric=self.call.metric)
+
+    def _symmetries(self) -> str:
+        if self.call.measure != "geodesic":
+            return "none"
+        return "those of the given graph" if self.given_graph and self.call.uses_blocks else self.call.symmetries
+
+    def _blocks(self) -> dict[str, Any]:
+        """How many blocks moved along geodesics, and a digest of what they are made of."""
+        blocks = [] if self.problem is None else [b for chart in self.problem.pairs for b in chart.stack.blocks]
+        digest = hashlib.sha256("\n".join(sorted(f"{b.name} {b.group} {b.G} {b.H}" for b in blocks)).encode())
+        return {"count": len(blocks), "digest": digest.hexdigest()}
 
     def _integrator_steps(self) -> int | None:
         """Runge-Kutta steps of the exact mixed geodesic, the largest over blocks and batches; None for closed forms."""

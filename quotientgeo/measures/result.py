@@ -7,15 +7,9 @@ import math
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
+from quotientgeo.errors import ArgumentError
+
 SCHEMA = 1
-OUTCOMES = (
-    "ok",
-    "non_finite_loss",
-    "non_finite_weights",
-    "rank_deficient",
-    "geodesic_collapsed",
-    "geodesic_inaccurate",
-)
 
 
 @dataclass(frozen=True)
@@ -43,7 +37,8 @@ class SharpnessResult:
 
     ``value`` is the mean over batches of max_{|xi| <= rho} L(Exp(xi)) - L(w). It is NaN, never 0, unless ``outcome`` is "ok";
     ``detail`` then says what happened and where. ``per_block`` gives for every block and tensor its share of the squared norm
-    of the maximiser and of the first-order gain, averaged over batches. ``definitions`` holds every setting on which the
+    of the maximiser and of the first-order gain (the gradient at w times the displacement, which may be negative for some),
+    averaged over batches. ``definitions`` holds every setting on which the
     value depends. ``peak_memory_bytes`` is the largest memory seen during the call: allocated on the GPU, or resident in this
     process (which may be older than the call) on the CPU. Lengths are in the metric's own unit.
     """
@@ -77,13 +72,21 @@ class SharpnessResult:
     @classmethod
     def from_json(cls, text: str) -> SharpnessResult:
         """The result that ``to_json`` wrote; a later schema is refused."""
-        read = json.loads(text)
+        try:
+            read = json.loads(text)
+        except json.JSONDecodeError as error:
+            raise ArgumentError(f"this is not the JSON of a result: {error}") from error
+        if not isinstance(read, dict):
+            raise ArgumentError(f"this is not the JSON of a result, but of a {type(read).__name__}")
         schema = read.pop("schema", None)
         if schema != SCHEMA:
-            raise ValueError(f"this result has schema {schema}; this version of quotientgeo reads schema {SCHEMA}")
+            raise ArgumentError(f"this result has schema {schema}; this version of quotientgeo reads schema {SCHEMA}")
         unknown = set(read) - {f.name for f in fields(cls)}
         if unknown:
-            raise ValueError(f"this result has fields that this version does not know: {sorted(unknown)}")
+            raise ArgumentError(f"this result has fields that this version does not know: {sorted(unknown)}")
+        missing = {f.name for f in fields(cls)} - set(read)
+        if missing:
+            raise ArgumentError(f"this result lacks the fields {sorted(missing)}")
         read["value"] = _number(read["value"])
         read["batches"] = [
             BatchResult(

@@ -38,7 +38,10 @@ def verify_before_use(
     excluded = report.failures()
     if excluded:
         listed = "; ".join(f"{name}: {reason}" for name, reason in excluded.items())
-        warnings.warn(f"declared symmetries that do not hold on this model are left out: {listed}", stacklevel=3)
+        warnings.warn(
+            f"declared symmetries that do not hold on this model, or that this batch cannot test, are left out: {listed}",
+            stacklevel=3,
+        )
     return Verified(excluded, report.summary())
 
 

@@ -118,7 +118,7 @@ class PairBlock:
             object.__setattr__(self, side, legs)
             if not any(leg.role == "factor" for leg in legs):
                 raise BlockError(f"block {self.name!r}: side {side} has no leg with role 'factor'")
-        if not isinstance(getattr(self.group, "size", None), int):
+        if not isinstance(self.group, GL) or not isinstance(self.group.size, int):
             raise BlockError(
                 f"block {self.name!r}: the group needs a size in numbers, such as GL(64), got {self.group}"
             )

@@ -43,6 +43,12 @@ class LoadReport:
         return found
 
 
+def load_notes(model: nn.Module) -> list[str]:
+    """What was not as stored when this model's weights were read by ``load_checkpoint`` or ``load_weights``; else nothing."""
+    report = getattr(model, "load_report", None)
+    return report.notes() if isinstance(report, LoadReport) else []
+
+
 def load_checkpoint(
     folder: str | Path, model_class: type[nn.Module] | None = None, *, ignore_unexpected: Sequence[str] = ()
 ) -> nn.Module:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import torch
 from torch import Tensor
 
-from quotientgeo.errors import SymmetryError
+from quotientgeo.errors import NonFiniteLossError, SymmetryError
 from quotientgeo.model.orbit import act, raised, random_elements
 from quotientgeo.model.probe import Forward, Probe, change, require_evaluation_mode, scale
 
@@ -89,7 +89,8 @@ class VerificationReport:
         failures = self.failures()
         if failures:
             raise SymmetryError(
-                f"{len(failures)} of {len(self.entries)} declared symmetries do not hold on this model and batch:\n"
+                f"{len(failures)} of {len(self.entries)} declared symmetries do not hold on this model, or this batch cannot "
+                "tell (to measure without them: unverified='exclude', or graph.restricted_to(names)):\n"
                 + "\n".join(_listed(failures, most=len(failures)))
             )
 
@@ -185,8 +186,9 @@ class _Trial:
     def _check_reference(self) -> None:
         bad = [name for name, tensor in self.reference.items() if bool(torch.isnan(tensor).any())]
         if bad:
-            raise SymmetryError(
-                f"the model returns NaN on this batch ({', '.join(bad)}), in float64 and before any move"
+            raise NonFiniteLossError(
+                f"the model returns NaN on this batch ({', '.join(bad)}), in float64 and before any move: look for NaN in its "
+                "weights and inputs, and for a loss over no labels at all"
             )
         if self.noise > 0.1 * TOLERANCE:
             raise SymmetryError(

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import pytest
 import torch
-from torch.utils.data import DataLoader, TensorDataset
+from torch.utils.data import DataLoader, IterableDataset, Sampler, TensorDataset
 
 from quotientgeo.errors import DataError
 from quotientgeo.measures.batches import batch_size, data_digest, examples, fixed_batches, split_batch
@@ -29,6 +31,64 @@ def test_a_generator_and_an_ordered_loader_are_materialised():
 def test_what_is_not_a_fixed_sample_is_refused(batches, words):
     with pytest.raises(DataError, match=words):
         fixed_batches(batches)
+
+
+class Odd(Sampler):
+    """A sampler of one's own: nobody knows its order."""
+
+    def __iter__(self):
+        return iter([3, 1, 2, 0])
+
+    def __len__(self):
+        return 4
+
+
+class OddBatches(Odd):
+    def __iter__(self):
+        return iter([[3, 1], [2, 0]])
+
+
+@pytest.mark.parametrize("settings", [{"sampler": Odd()}, {"batch_sampler": OddBatches()}])
+def test_a_sampler_of_one_s_own_is_refused_by_name(settings):
+    with pytest.raises(DataError, match="Odd"):
+        fixed_batches(DataLoader(TensorDataset(torch.arange(4.0)), **settings))
+
+
+def test_an_iterable_dataset_is_read_once():
+    class Stream(IterableDataset):
+        def __iter__(self):
+            return iter(torch.arange(4.0))
+
+    assert len(fixed_batches(DataLoader(Stream(), batch_size=2))) == 2
+
+
+@dataclass
+class Record:
+    x: torch.Tensor
+    label: str = "a"
+
+
+def test_an_object_is_not_split_but_digested_in_full():
+    with pytest.raises(DataError, match="Record cannot be split"):
+        split_batch(Record(torch.ones(4)), 2)
+    digests = {
+        data_digest([Record(torch.ones(4))]),
+        data_digest([Record(torch.zeros(4))]),
+        data_digest([Record(torch.ones(4), "b")]),
+        data_digest([{"x": torch.ones(4)}]),
+        data_digest([{"y": torch.ones(4)}]),
+        data_digest([[torch.ones(4), 1]]),
+        data_digest([[torch.ones(4), 2]]),
+    }
+    assert len(digests) == 7
+    with pytest.raises(DataError, match="object"):
+        data_digest([object()])
+
+
+def test_the_size_of_a_batch_is_what_all_tensors_share():
+    assert batch_size({"x": torch.ones(4, 2), "y": torch.ones(4), "t": torch.tensor(1.0)}) == 4
+    assert batch_size({"class_weights": torch.ones(3), "x": torch.ones(4, 2)}) is None
+    assert batch_size("text") is None
 
 
 def test_split_keeps_structure_and_order():

@@ -7,6 +7,7 @@ import math
 
 import pytest
 
+from quotientgeo.errors import ArgumentError
 from quotientgeo.measures.result import BatchResult, SharpnessResult
 
 
@@ -45,5 +46,11 @@ def test_json_is_strict_and_no_value_is_null(result):
 @pytest.mark.parametrize("change", [{"schema": 99}, {"schema": None}, {"surprise": 1}])
 def test_what_this_version_cannot_read_is_refused(result, change):
     text = json.dumps(json.loads(result.to_json()) | change)
-    with pytest.raises(ValueError, match="this result has"):
+    with pytest.raises(ArgumentError, match="this result has"):
+        SharpnessResult.from_json(text)
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{", '{"schema": 1}', "null"])
+def test_what_is_no_result_is_refused(text):
+    with pytest.raises(ArgumentError, match=r"this is not the JSON of a result|lacks the fields"):
         SharpnessResult.from_json(text)
