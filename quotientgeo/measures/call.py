@@ -28,6 +28,7 @@ class Call:
     symmetries: str
     unverified: str
     micro_batch_size: int | None
+    allow_training_mode: bool
     settings: Settings
 
     def __post_init__(self) -> None:

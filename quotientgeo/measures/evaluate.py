@@ -71,39 +71,51 @@ def sharpness(
     """
     began = time.perf_counter()
     settings = Settings(rho, steps, starts, seed)
-    call = Call(measure, metric, geodesic, symmetries, unverified, micro_batch_size, settings)
-    sample = fixed_batches(batches)
-    known = inventory(model)
-    if not known.parameters:
-        raise BlockError(f"{type(model).__name__} has no parameters: there is nothing to move")
-    if not allow_training_mode:
-        require_evaluation_mode(model)
-    dtype, raised_note = working_dtype(model)
-    if call.uses_blocks:
-        graph, given = _graph_of(model, graph, call.symmetries, known), graph is not None
-    else:
-        graph, given = None, False
-    reset_peak_memory(next(model.parameters()).device)
-    notes = [raised_note] if raised_note else []
-    report = Report(call, model, sample, dtype, notes + load_notes(model), given)
+    call = Call(measure, metric, geodesic, symmetries, unverified, micro_batch_size, allow_training_mode, settings)
+    sample, known = fixed_batches(batches), _checked_inventory(model, call)
+    given = graph is not None and call.uses_blocks
+    used = _graph_of(model, graph, call.symmetries, known) if call.uses_blocks else None
+    report = Report(call, model, sample, load_notes(model), given)
     try:
-        if graph is not None:
-            exclude = call.unverified == "exclude"
-            report.verified = verify_before_use(
-                graph, loss, sample[0], exclude=exclude, allow_training_mode=allow_training_mode
-            )
-        report.problem = problem = _build(call, model, dtype, graph, report.verified)
-        parameters = raised(dict(known.parameters), dtype)
-        constants = raised(dict(model.named_buffers()), dtype) if raised_note else {}
-        training_seed = seed if any(module.training for module in model.modules()) else None
-        for index, batch in enumerate(sample):
-            batch = _raised_batch(batch, dtype) if raised_note else batch
-            objective = Objective(model, loss, batch, micro_batch_size, constants, training_seed, known.aliases)
-            ascent = BatchAscent(problem, objective, model, parameters)
-            report.found.append(ascent.run(settings, index, _progress(progress, index, len(sample), settings)))
+        _measure(report, used, known, loss, progress)
     except tuple(OUTCOMES) as error:
         report.failure = error
     return report.result(time.perf_counter() - began)
+
+
+def _measure(
+    report: Report,
+    graph: SymmetryGraph | None,
+    known: Inventory,
+    loss: Loss | None,
+    progress: Callable[[dict[str, Any]], None] | None,
+) -> None:
+    """Verify, build the problem once, and maximise batch by batch; what is found is in the report as soon as it is."""
+    call, model, sample = report.call, report.model, report.sample
+    reset_peak_memory(next(model.parameters()).device)
+    dtype, raised_note = working_dtype(model)
+    report.notes += [raised_note] if raised_note else []
+    if graph is not None:
+        report.verified = verify_before_use(graph, loss, sample[0], call)
+    report.problem = problem = _build(call, model, dtype, graph, report.verified)
+    parameters = raised(dict(known.parameters), dtype)
+    constants = raised(dict(model.named_buffers()), dtype) if raised_note else {}
+    training_seed = call.settings.seed if any(module.training for module in model.modules()) else None
+    for index, batch in enumerate(sample):
+        batch = _raised_batch(batch, dtype) if raised_note else batch
+        objective = Objective(model, loss, batch, call.micro_batch_size, constants, training_seed, known.aliases)
+        ascent = BatchAscent(problem, objective, model, parameters)
+        tell = _progress(progress, index, len(sample), call.settings)
+        report.found.append(ascent.run(call.settings, index, tell))
+
+
+def _checked_inventory(model: nn.Module, call: Call) -> Inventory:
+    known = inventory(model)
+    if not known.parameters:
+        raise BlockError(f"{type(model).__name__} has no parameters: there is nothing to move")
+    if not call.allow_training_mode:
+        require_evaluation_mode(model)
+    return known
 
 
 def _graph_of(model: nn.Module, graph: SymmetryGraph | None, symmetries: str, known: Inventory) -> SymmetryGraph:

@@ -25,7 +25,7 @@ from quotientgeo.measures import adaptive, euclidean, geodesic
 from quotientgeo.measures.ascent import Found
 from quotientgeo.measures.batches import Batch, batch_size, data_digest
 from quotientgeo.measures.call import Call
-from quotientgeo.measures.problem import Problem
+from quotientgeo.measures.problem import Problem, working_dtype
 from quotientgeo.measures.result import SharpnessResult
 from quotientgeo.measures.verification import Verified
 from quotientgeo.model.checkpoint import model_digest
@@ -49,7 +49,6 @@ class Report:
     call: Call
     model: nn.Module
     sample: Sequence[Batch]
-    dtype: torch.dtype
     notes: list[str]
     given_graph: bool = False
     verified: Verified = field(default_factory=Verified)
@@ -113,7 +112,7 @@ class Report:
             "batches": len(self.sample),
             "examples_per_batch": sizes[0] if len(sizes) == 1 else sizes,
             "micro_batch_size": call.micro_batch_size,
-            "dtype": str(self.dtype).removeprefix("torch."),
+            "dtype": str(working_dtype(self.model)[0]).removeprefix("torch."),
             "stored_dtypes": sorted({str(p.dtype).removeprefix("torch.") for p in parameters}),
             "device": str(parameters[0].device),
             "model_class": type(self.model).__name__,
@@ -157,7 +156,7 @@ class Report:
         if not poor:
             return []
         return [
-            f"batch(es) {poor}: the value is below {RESOLUTION_WARNING} rounding errors of a {self.dtype} loss; "
+            f"batch(es) {poor}: the value is below {RESOLUTION_WARNING} rounding errors of the loss; "
             "use float64 or a larger rho"
         ]
 

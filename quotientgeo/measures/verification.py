@@ -10,6 +10,7 @@ from typing import Any
 from torch import nn
 
 from quotientgeo.measures.batches import Batch, examples
+from quotientgeo.measures.call import Call
 from quotientgeo.measures.objective import Loss
 from quotientgeo.model.graph import SymmetryGraph
 
@@ -24,23 +25,21 @@ class Verified:
     summary: dict[str, Any] = field(default_factory=dict)
 
 
-def verify_before_use(
-    graph: SymmetryGraph, loss: Loss | None, batch: Batch, *, exclude: bool, allow_training_mode: bool
-) -> Verified:
+def verify_before_use(graph: SymmetryGraph, loss: Loss | None, batch: Batch, call: Call) -> Verified:
     """Run ``graph.verify`` on the first examples of a batch, in float64, comparing everything the model returns to the loss.
 
-    A failing symmetry raises SymmetryError, or with ``exclude`` is warned of and named, with its residual.
+    A failing symmetry raises SymmetryError, or with ``unverified="exclude"`` is warned of and named, with its residual.
     """
     forward = None if loss is None else _outputs(loss)
-    report = graph.verify(examples(batch, EXAMPLES), forward, allow_training_mode=allow_training_mode)
-    if not exclude:
+    report = graph.verify(examples(batch, EXAMPLES), forward, allow_training_mode=call.allow_training_mode)
+    if call.unverified == "refuse":
         report.require()
     excluded = report.failures()
     if excluded:
         listed = "; ".join(f"{name}: {reason}" for name, reason in excluded.items())
         warnings.warn(
             f"declared symmetries that do not hold on this model, or that this batch cannot test, are left out: {listed}",
-            stacklevel=3,
+            stacklevel=4,
         )
     return Verified(excluded, report.summary())
 
