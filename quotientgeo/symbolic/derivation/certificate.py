@@ -1,7 +1,8 @@
 """Claims, how each was confirmed, and the witness where one is false.
 
-Words are used strictly. "Proven for all sizes" is level (a), a normal form that is zero; "proven for sizes ..." is level
-(c), a polynomial identity in the entries. Everything else is "tested", whatever its odds.
+Words are used strictly. "Proven for all sizes" is level (a): a normal form that is zero or, for positive definiteness, a
+sum of squares. "Proven for sizes ..." is level (c), a polynomial identity in the entries. Everything else is "tested",
+whatever its odds.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ class Level(StrEnum):
 
 
 METHOD = {
-    Level.NORMAL_FORM: "normal form in the non-commutative algebra",
+    Level.NORMAL_FORM: "non-commutative algebra: the normal form, or a sum of squares where that is said",
     Level.MODULAR: "evaluation modulo 2^61 - 1 at random points",
     Level.COMPONENT: "polynomial identity in the matrix entries",
     Level.RATIONAL: "exact rational numbers with dual numbers at random points",
