@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 import quotientgeo as qg
-from quotientgeo.errors import ModeError, SymmetryError
+from quotientgeo.errors import ModeError, NonFiniteLossError, SymmetryError
 from quotientgeo.model.probe import _InDouble, change
 from tests.helpers.graphs import graph_of
 from tests.helpers.models import VOCABULARY, TinyModel, randomised, tiny, token_batch
@@ -161,7 +161,7 @@ def test_outputs_that_cannot_be_compared_are_refused():
     graph = graph_of(tiny())
     with pytest.raises(SymmetryError, match="no floating tensor"):
         graph.verify(token_batch(), forward=lambda model, batch: model(batch).argmax(-1))
-    with pytest.raises(SymmetryError, match=r"returns NaN on this batch \(\[0\]\)"):
+    with pytest.raises(NonFiniteLossError, match=r"returns NaN on this batch \(\[0\]\)"):
         graph.verify(token_batch(), forward=lambda model, batch: [model(batch) * torch.nan])
 
 
