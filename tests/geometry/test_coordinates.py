@@ -239,3 +239,19 @@ def test_whitening_helper_agrees(metric):
         gap(whitened(geometry, *geometry.original(*geometry.base())), (geometry.frames.F_G, geometry.frames.F_H))
         < 1e-13
     )
+
+
+@pytest.mark.parametrize("metric", ["invariant", "mixed"])
+@pytest.mark.parametrize("side", ["N_G", "N_H"])
+def test_what_a_coordinate_holds_inside_its_frame_moves_nothing(metric, side):
+    """Gradients in z are then normal, and z stays a horizontal tangent whatever an optimiser adds to it."""
+    generator = torch.Generator().manual_seed(4)
+    G, H = (torch.randn(2, rows, 3, generator=generator, dtype=torch.float64) for rows in (6, 5))
+    geometry = PairGeometry.at(G, H, metric=metric)
+    z = draw_start(geometry.frames, generator).scale(0.1)
+    frame = geometry.frames.F_G if side == "N_G" else geometry.frames.F_H
+    inside = frame @ torch.randn(2, 3, 3, generator=generator, dtype=torch.float64)
+    for expected, found in zip(
+        geometry.exp(z), geometry.exp(z._replace(**{side: getattr(z, side) + inside})), strict=True
+    ):
+        torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-12)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from quotientgeo.errors import GeodesicAccuracyError, GeodesicCollapseError
 from quotientgeo.geometry import flow
-from quotientgeo.geometry.coordinates import Horizontal, random_start
+from quotientgeo.geometry.coordinates import Horizontal, draw_start, random_start
 from quotientgeo.geometry.gauge import canonical_frames
 from quotientgeo.geometry.pair import PairGeometry
 from tests.geometry.cases import Case, admissible_size, gap, horizontal
@@ -180,3 +180,15 @@ def test_the_choice_is_used_where_nobody_said_how_many():
     assert PairGeometry.at(G, H, metric="mixed", rho=0.1, steps=3).steps == 3
     assert flow.choose_steps(canonical_frames(G[None][:0], H[None][:0]), 0.1) == 2
     assert flow.choose_steps(canonical_frames(G, H), float("inf")) == flow.MOST_ASCENT_STEPS
+
+
+def test_a_settled_value_is_within_one_in_a_million():
+    """The figure that the measure promises, not whatever the module's constant says."""
+    generator = torch.Generator().manual_seed(2)
+    G, H = (torch.randn(2, rows, 4, generator=generator, dtype=torch.float64) for rows in (8, 7))
+    geometry = PairGeometry.at(G, H, metric="mixed", steps=2)
+    z = draw_start(geometry.frames, generator)
+    z = z.scale(0.6 * geometry.frames.s[:, -1] / z.squared_norm().sqrt())
+    assert float(geometry.step_error(z).max()) > 1e-6  # two steps are not enough here
+    settled = geometry.with_steps(geometry.settled_steps(z))
+    assert float(settled.step_error(z).max()) <= 1e-6
