@@ -15,6 +15,7 @@ MEASURES = ("geodesic", "adaptive", "euclidean")
 METRICS = ("invariant", "mixed")
 GEODESICS = ("exact", 1, 2, 3, 4)
 SYMMETRIES = ("attention", "none")
+LARGEST_RHO = 1e18  # its square still fits a float32
 UNVERIFIED = ("refuse", "exclude")
 
 
@@ -38,9 +39,9 @@ class Call:
         _one_of("symmetries", self.symmetries, SYMMETRIES)
         _one_of("unverified", self.unverified, UNVERIFIED)
         rho = self.settings.rho
-        if not (isinstance(rho, Real) and not isinstance(rho, bool) and math.isfinite(rho) and rho > 0):
+        if not (isinstance(rho, Real) and not isinstance(rho, bool) and math.isfinite(rho) and 0 < rho < LARGEST_RHO):
             raise ArgumentError(
-                f"rho must be a finite number > 0, got {rho!r}: it is the radius of the ball that is searched"
+                f"rho must be a number > 0 and < {LARGEST_RHO:g}, got {rho!r}: it is the radius of the ball that is searched"
             )
         _whole("steps", self.settings.steps, least=1)
         _whole("starts", self.settings.starts, least=1)

@@ -115,6 +115,14 @@ class Objective:
         if not (isinstance(out, (tuple, list)) and len(out) == 2):
             raise LossError(f"loss(model, batch) must return (sum, count) or a scalar tensor, got {type(out).__name__}")
         part, count = out
+        if not _is_number(count):
+            shape = f" of shape {tuple(count.shape)}" if isinstance(count, Tensor) else ""
+            raise LossError(
+                f"the count in (sum, count) must be one real number, the number of terms in the sum; got a "
+                f"{type(count).__name__}{shape}"
+            )
+        if isinstance(part, Tensor) and not part.is_floating_point():
+            raise LossError(f"the loss must be a real floating-point number, got {part.dtype}")
         if not isinstance(part, Tensor) or part.numel() != 1:
             shape = tuple(part.shape) if isinstance(part, Tensor) else type(part).__name__
             raise LossError(f"the loss must be one number, got {shape}: reduce it to a sum and return (sum, count)")
@@ -130,6 +138,12 @@ class Objective:
         with torch.random.fork_rng(devices=devices):
             torch.manual_seed(self._training_seed)
             return functional_call(self._bound, tensors, (batch,))
+
+
+def _is_number(count: Any) -> bool:
+    if isinstance(count, Tensor):
+        return count.numel() == 1 and not count.is_complex()
+    return isinstance(count, (int, float))
 
 
 def _total(parts: list[Tensor]) -> Tensor:

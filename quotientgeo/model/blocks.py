@@ -45,6 +45,9 @@ class Leg:
     def __post_init__(self) -> None:
         if self.indices is not None:
             object.__setattr__(self, "indices", tuple(int(i) for i in self.indices))
+        for name, value in (("axis", self.axis), ("lead", self.lead)):
+            if type(value) is not int and not (name == "lead" and value is None):
+                raise BlockError(f"leg on {self.tensor!r}: {name} must be an int, got {value!r}")
         if self.role not in ("factor", "carried"):
             raise BlockError(f"leg on {self.tensor!r}: role must be 'factor' or 'carried', got {self.role!r}")
 

@@ -211,6 +211,7 @@ class TestTheCall:
             ({"rho": math.nan}, "rho"),
             ({"rho": math.inf}, "rho"),
             ({"rho": -1}, "rho"),
+            ({"rho": 1e39}, "rho"),
             ({"rho": True}, "rho"),
             ({"steps": 0}, "steps"),
             ({"steps": 1.5}, "steps"),

@@ -68,6 +68,10 @@ def test_a_mean_is_taken_whole_and_refused_in_parts(model, batch):
         (lambda m, b: m(b["x"]), "must be one number"),
         (lambda m, b: "three", "must return"),
         (lambda m, b: (1.0, 2), "must be one number"),
+        (lambda m, b: (summed(m, b)[0], None), "the count in"),
+        (lambda m, b: (summed(m, b)[0], "7"), "the count in"),
+        (lambda m, b: (summed(m, b)[0], m(b["x"])), "of shape"),
+        (lambda m, b: summed(m, b)[0] * 1j, "real floating-point"),
         (lambda m, b: mean(m, b).detach(), "does not depend"),
     ],
 )
