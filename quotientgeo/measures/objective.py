@@ -116,10 +116,10 @@ class Objective:
             raise LossError(f"loss(model, batch) must return (sum, count) or a scalar tensor, got {type(out).__name__}")
         part, count = out
         if not _is_number(count):
-            shape = f" of shape {tuple(count.shape)}" if isinstance(count, Tensor) else ""
+            size = f" of shape {tuple(count.shape)}" if isinstance(count, Tensor) else ""
             raise LossError(
                 f"the count in (sum, count) must be one real number, the number of terms in the sum; got a "
-                f"{type(count).__name__}{shape}"
+                f"{type(count).__name__}{size}"
             )
         if isinstance(part, Tensor) and not part.is_floating_point():
             raise LossError(f"the loss must be a real floating-point number, got {part.dtype}")
