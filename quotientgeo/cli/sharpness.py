@@ -52,7 +52,10 @@ Rho = Annotated[float, typer.Option(callback=_positive, help="Radius of the ball
 Steps = Annotated[int, typer.Option(min=1, help="Auto-PGD steps of each start.")]
 Starts = Annotated[int, typer.Option(min=1, help="The first follows the gradient, the others begin at random points.")]
 Seed = Annotated[int, typer.Option(min=0, help="Seed of the random starts.")]
-Symmetries = Annotated[Literal["attention", "none"], typer.Option(help="What is divided out (geodesic only).")]
+Symmetries = Annotated[
+    Literal["attention", "paper", "none"],
+    typer.Option(help="What is divided out (geodesic only). paper: key and value biases as rows of the factors."),
+]
 Unverified = Annotated[
     Literal["refuse", "exclude"], typer.Option(help="What to do with a symmetry that does not hold on this model.")
 ]

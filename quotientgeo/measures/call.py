@@ -10,11 +10,11 @@ from typing import Any
 from quotientgeo.errors import ArgumentError
 from quotientgeo.geometry.pair import GeodesicName, MetricName
 from quotientgeo.measures.ascent import Settings
+from quotientgeo.model.graph import SYMMETRIES, SymmetriesName
 
 MEASURES = ("geodesic", "adaptive", "euclidean")
 METRICS = ("invariant", "mixed")
 GEODESICS = ("exact", 1, 2, 3, 4)
-SYMMETRIES = ("attention", "none")
 LARGEST_RHO = 1e18  # its square still fits a float32
 UNVERIFIED = ("refuse", "exclude")
 
@@ -26,7 +26,7 @@ class Call:
     measure: str
     metric: MetricName
     geodesic: GeodesicName
-    symmetries: str
+    symmetries: SymmetriesName
     unverified: str
     micro_batch_size: int | None
     allow_training_mode: bool

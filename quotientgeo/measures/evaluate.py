@@ -21,7 +21,7 @@ from quotientgeo.measures.report import OUTCOMES, Report, reset_peak_memory
 from quotientgeo.measures.result import SharpnessResult
 from quotientgeo.measures.verification import Verified, verify_before_use
 from quotientgeo.model.checkpoint import load_notes
-from quotientgeo.model.graph import SymmetryGraph, symmetry_graph
+from quotientgeo.model.graph import SymmetriesName, SymmetryGraph, symmetry_graph
 from quotientgeo.model.inventory import Inventory, inventory
 from quotientgeo.model.probe import require_evaluation_mode
 
@@ -38,7 +38,7 @@ def sharpness(
     steps: int = 20,
     starts: int = 1,
     seed: int = 0,
-    symmetries: Literal["attention", "none"] = "attention",
+    symmetries: SymmetriesName = "attention",
     graph: SymmetryGraph | None = None,
     micro_batch_size: int | None = None,
     unverified: Literal["refuse", "exclude"] = "refuse",
@@ -59,7 +59,8 @@ def sharpness(
     steps, starts, seed: budget of Auto-PGD. The first start follows the gradient from w; the others begin at seeded random
         points of the sphere, drawn independently of the gauge.
     symmetries: "attention" (GL(h) per head for query-key and value-output; key biases frozen, value biases folded into the
-        output bias) or "none".
+        output bias), "paper" (the same groups, query, key and value biases as rows of the factors, nothing frozen: another
+        measure) or "none".
     graph: the model's ``symmetry_graph``, if it was built or extended by hand.
     unverified: what to do with a declared symmetry that does not hold on this model: "refuse" or "exclude" (its parameters
         join the rest; named in the result).
@@ -118,7 +119,9 @@ def _checked_inventory(model: nn.Module, call: Call) -> Inventory:
     return known
 
 
-def _graph_of(model: nn.Module, graph: SymmetryGraph | None, symmetries: str, known: Inventory) -> SymmetryGraph:
+def _graph_of(
+    model: nn.Module, graph: SymmetryGraph | None, symmetries: SymmetriesName, known: Inventory
+) -> SymmetryGraph:
     if graph is None:
         return symmetry_graph(model, symmetries=symmetries)
     if graph.model is not model:

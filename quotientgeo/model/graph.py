@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal, get_args
 
 import networkx as nx
 from torch import Tensor, nn
@@ -22,15 +22,20 @@ from quotientgeo.model.shifts import Translations
 from quotientgeo.model.stacks import PairStack, build_stacks
 from quotientgeo.model.verify import TOLERANCE, Forward, VerificationReport, run_verification
 
-SYMMETRIES = ("attention", "none")
+SymmetriesName = Literal["attention", "paper", "none"]
+SYMMETRIES: tuple[str, ...] = get_args(SymmetriesName)
 Params = Mapping[str, Tensor]
 
 
-def symmetry_graph(model: nn.Module, symmetries: str = "attention") -> SymmetryGraph:
+def symmetry_graph(model: nn.Module, symmetries: SymmetriesName = "attention") -> SymmetryGraph:
     """The blocks of a model whose architecture is known. Nothing is verified yet: see ``SymmetryGraph.verify``.
 
-    symmetries: "attention": GL(h) per head for query-key and value-output, key and value biases as free translations.
+    symmetries: "attention": GL(h) per head for query-key and value-output; b_Q is a row of the query factor, b_K is frozen, b_V
+    folded into b_O and frozen, both as free translations (``ShiftBlock``).
+    "paper": the same groups with the biases as da Silva, Dangel and Oore (ICML 2025) have them: b_Q a row of the query factor,
+    b_K of the key factor, b_V of the value factor; b_O is in the rest, nothing is frozen, and there are no translations.
     "none": no block; every parameter is in the rest.
+    "attention" and "paper" are different measures wherever b_K or b_V exists: their values cannot be compared.
 
     Raises ``UnknownArchitectureError``, listing attention-like modules and an example, where no rule describes the model. To
     start without a rule: ``SymmetryGraph(model)`` and ``graph.add(PairBlock(...))``.
@@ -39,7 +44,7 @@ def symmetry_graph(model: nn.Module, symmetries: str = "attention") -> SymmetryG
         raise DeclarationError(f"symmetries must be one of {', '.join(map(repr, SYMMETRIES))}, got {symmetries!r}")
     if symmetries == "none":
         return SymmetryGraph(model)
-    pairs, shifts, found = attention_blocks(model)
+    pairs, shifts, found = attention_blocks(model, biases_as_rows=symmetries == "paper")
     if not found:
         raise unknown_architecture(model)
     graph = SymmetryGraph(model, uncovered=[m.name for m in attention_like(model) if not inside(m.name, found)])

@@ -7,21 +7,21 @@ from collections.abc import Iterable
 
 from torch import nn
 
-from quotientgeo.model.architectures import albert, bert
+from quotientgeo.model.architectures import albert, bert, vit
 from quotientgeo.model.blocks import PairBlock, ShiftBlock
 
-RULES = (bert.ATTENTION, albert.ATTENTION)
-UNUSED = {"bert": bert.UNUSED, "albert": albert.UNUSED}  # by config.model_type
+RULES = (bert.ATTENTION, albert.ATTENTION, vit.ATTENTION)
+UNUSED = {"bert": bert.UNUSED, "albert": albert.UNUSED, "vit": vit.UNUSED}  # by config.model_type
 
 
-def attention_blocks(model: nn.Module) -> tuple[list[PairBlock], list[ShiftBlock], list[str]]:
+def attention_blocks(model: nn.Module, *, biases_as_rows: bool) -> tuple[list[PairBlock], list[ShiftBlock], list[str]]:
     """Blocks and shifts of every attention module that a rule describes, and the names of those modules."""
     pairs: list[PairBlock] = []
     shifts: list[ShiftBlock] = []
     found: list[str] = []
     for rule in RULES:
         for name, module in rule.find(model):
-            new_pairs, new_shifts = rule.blocks(name, module, _layer(name, len(found)))
+            new_pairs, new_shifts = rule.blocks(name, module, _layer(name, len(found)), biases_as_rows=biases_as_rows)
             pairs += new_pairs
             shifts += new_shifts
             found.append(name)
