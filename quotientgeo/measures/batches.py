@@ -12,6 +12,7 @@ from torch import Tensor
 from torch.utils.data import BatchSampler, DataLoader, IterableDataset, SequentialSampler
 
 from quotientgeo.errors import DataError
+from quotientgeo.model.structure import same_mapping
 
 Batch = Any
 
@@ -62,11 +63,11 @@ def tensors(batch: Batch) -> Iterator[Tensor]:
 
 
 def map_tensors(batch: Batch, function: Any) -> Batch:
-    """The same structure with ``function`` applied to each tensor; a mapping of any class becomes a dict."""
+    """The same structure with ``function`` applied to each tensor; a mapping keeps its class and attributes."""
     if isinstance(batch, Tensor):
         return function(batch)
     if isinstance(batch, Mapping):
-        return {key: map_tensors(value, function) for key, value in batch.items()}
+        return same_mapping(batch, {key: map_tensors(value, function) for key, value in batch.items()})
     if isinstance(batch, tuple) and hasattr(batch, "_fields"):
         return type(batch)(*(map_tensors(value, function) for value in batch))
     if isinstance(batch, (tuple, list)):

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from quotientgeo.errors import ModeError, SymmetryError
+from quotientgeo.model.structure import same_mapping
 
 Forward = Callable[[nn.Module, Any], Any]
 _NARROW = (torch.float32, torch.float16, torch.bfloat16)
@@ -125,7 +126,7 @@ def map_floats(value: Any) -> Any:
     if isinstance(value, Tensor):
         return _double(value)
     if isinstance(value, Mapping):
-        return {key: map_floats(item) for key, item in value.items()}
+        return same_mapping(value, {key: map_floats(item) for key, item in value.items()})
     if isinstance(value, tuple) and hasattr(value, "_fields"):
         return type(value)(*(map_floats(item) for item in value))
     if isinstance(value, (tuple, list)):

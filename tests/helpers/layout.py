@@ -39,7 +39,7 @@ ARROWS: dict[str, frozenset[str]] = {
         "manifolds": "geometry errors",
         "model": "groups errors",
         "measures": "geometry model errors namespace",
-        "tasks": "measures errors",
+        "tasks": "measures model errors",
         "cli": "tasks errors namespace",
         "namespace": "",
     }.items()
