@@ -47,6 +47,14 @@ METRICS: dict[str, MetricFunctions] = {
 _INTEGRATED = frozenset({"mixed"})  # metrics whose exact geodesic is a Runge-Kutta flow
 
 
+def require_declared(metric: object, geodesic: object) -> None:
+    """Raise DeclarationError unless ``metric`` and ``geodesic`` name something that exists."""
+    if metric not in METRICS:
+        raise DeclarationError(f"metric must be one of {sorted(METRICS)}, got {metric!r}")
+    if geodesic != "exact" and (isinstance(geodesic, bool) or geodesic not in ORDERS):
+        raise DeclarationError(f"geodesic must be 'exact' or an order in {ORDERS}, got {geodesic!r}")
+
+
 @dataclass(frozen=True, eq=False)
 class PairGeometry:
     """Horizontal geodesics of a batch of pairs from fixed points, in orthonormal coordinates z (see ``Horizontal``).
@@ -67,10 +75,7 @@ class PairGeometry:
     rho: float | None = None
 
     def __post_init__(self) -> None:
-        if self.metric not in METRICS:
-            raise DeclarationError(f"metric must be one of {sorted(METRICS)}, got {self.metric!r}")
-        if self.geodesic != "exact" and (isinstance(self.geodesic, bool) or self.geodesic not in ORDERS):
-            raise DeclarationError(f"geodesic must be 'exact' or an order in {ORDERS}, got {self.geodesic!r}")
+        require_declared(self.metric, self.geodesic)
         steps = (flow.DEFAULT_STEPS if self.steps is None else self.steps) if self.integrated else None
         if steps is not None and steps < 1:
             raise DeclarationError(f"steps must be at least 1, got {steps}")
@@ -154,17 +159,25 @@ class PairGeometry:
 
     def exponential(self, xi_G: Tensor, xi_H: Tensor) -> tuple[Tensor, Tensor]:
         """End point at t = 1 of the geodesic along any tangent, horizontal or not, in the original gauge and in float64."""
-        Y_G, Y_H = self._end(self.frames, *self._canonical(xi_G, xi_H))
-        columns = row(self._functions.canonical_columns(self.frames), torch.float64)
-        return self._from_whitened(Y_G / columns, Y_H / columns)
+        return self.from_canonical(*self._end(self.frames, *self.to_canonical(xi_G, xi_H)))
 
-    def _canonical(self, xi_G: Tensor, xi_H: Tensor) -> tuple[Tensor, Tensor]:
-        """A tangent at the original point in the metric's canonical representation, float64."""
-        frames, columns = self.frames, row(self._functions.canonical_columns(self.frames), torch.float64)
+    @property
+    def columns(self) -> Tensor:
+        """d (..., 1, h) of the metric's canonical representation (F_G diag(d), F_H diag(d)) of the point, float64."""
+        return row(self._functions.canonical_columns(self.frames), torch.float64)
+
+    def to_canonical(self, xi_G: Tensor, xi_H: Tensor) -> tuple[Tensor, Tensor]:
+        """A point or a tangent of the original gauge in the metric's canonical representation: xi T^-1 diag(d), float64."""
+        frames, columns = self.frames, self.columns
         return (
             _whiten(xi_G.double(), frames.T_G, frames.T_G_low) * columns,
             _whiten(xi_H.double(), frames.T_H, frames.T_H_low) * columns,
         )
+
+    def from_canonical(self, X_G: Tensor, X_H: Tensor) -> tuple[Tensor, Tensor]:
+        """Inverse of ``to_canonical``: a point or a tangent in the original gauge, in float64."""
+        columns = self.columns
+        return self._from_whitened(X_G / columns, X_H / columns)
 
     def _from_whitened(self, Y_G: Tensor, Y_H: Tensor) -> tuple[Tensor, Tensor]:
         """(Y_G T_G, Y_H T_H): from the gauge of the frames to the original one."""
@@ -183,13 +196,11 @@ class PairGeometry:
 
     def displacement(self, z: Horizontal) -> tuple[Tensor, Tensor]:
         """(xi_G (..., n, h), xi_H (..., m, h)): the horizontal tangent z at the original point and gauge, in float64."""
-        X_G, X_H = self._functions.lift(self.frames, _double(z))
-        columns = row(self._functions.canonical_columns(self.frames), torch.float64)
-        return self._from_whitened(X_G / columns, X_H / columns)
+        return self.from_canonical(*self._functions.lift(self.frames, _double(z)))
 
     def coordinates(self, xi_G: Tensor, xi_H: Tensor) -> Horizontal:
         """Inverse of ``displacement``, in float64; of any other tangent, the coordinates of its horizontal part."""
-        return self._functions.coordinates(self.frames, *self._canonical(xi_G, xi_H))
+        return self._functions.coordinates(self.frames, *self.to_canonical(xi_G, xi_H))
 
     def squared_norm(self, z: Horizontal) -> Tensor:
         """Squared norm of the tangent z by the metric's own derived formula, shape (...), in float64.
@@ -198,7 +209,7 @@ class PairGeometry:
         matrix is ill-conditioned. Equals |z|^2 when N_G and N_H are normal to the frames.
         """
         X_G, X_H = self._functions.lift(self.frames, _double(z))
-        columns = row(self._functions.canonical_columns(self.frames), torch.float64)
+        columns = self.columns
         G, H = self.frames.F_G * columns, self.frames.F_H * columns
         value: Tensor = generated_code(self.metric).inner(G, H, X_G, X_H, X_G, X_H)
         return value
@@ -240,7 +251,7 @@ class PairGeometry:
     def _velocity(self, z: Horizontal) -> tuple[Tensor, Tensor]:
         """Initial velocities of the whitened points, in float64."""
         X_G, X_H = self._functions.lift(self.frames, _double(z))
-        columns = row(self._functions.canonical_columns(self.frames), torch.float64)
+        columns = self.columns
         return X_G / columns, X_H / columns
 
 

@@ -65,7 +65,7 @@ def test_fewer_terms_would_show(monkeypatch):
 def test_passes_against_the_generated_acceleration():
     def exponential(G, H, xi_G, xi_H):
         geometry = PairGeometry.at(G, H, rho=1.0)
-        Y_G, Y_H = geometry._end(geometry.frames, *geometry._canonical(xi_G, xi_H), rho=geometry.rho)
+        Y_G, Y_H = geometry._end(geometry.frames, *geometry.to_canonical(xi_G, xi_H), rho=geometry.rho)
         return geometry._from_whitened(Y_G, Y_H)
 
     draws = random_draws(list(SHAPES.values()), count=2, size=0.1)
