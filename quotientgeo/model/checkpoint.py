@@ -17,11 +17,8 @@ from torch import Tensor, nn
 from quotientgeo.errors import CheckpointError
 from quotientgeo.model.architectures.registry import UNUSED
 from quotientgeo.model.inventory import storage_key
+from quotientgeo.model.spellings import respelled
 from quotientgeo.model.weights_file import read_weights
-
-# spellings of one name: wrappers that prefix every tensor, and the norms of the first BERT checkpoints
-_WRAPPERS = ("_orig_mod.", "module.")
-_OLD_NAMES = {".gamma": ".weight", ".beta": ".bias"}
 
 
 @dataclass(frozen=True)
@@ -91,7 +88,7 @@ def load_weights(
     else:
         where = str(source)
         stored, files = read_weights(Path(source))
-    named, renamed = _respelled(model, stored)
+    named, renamed = respelled(model, stored)
     wanted = {n: t for n, t in model.state_dict(keep_vars=True).items() if isinstance(t, Tensor)}
     ignored = _ignored(model, named.keys() - wanted.keys(), ignore_unexpected, where)
     _require_complete(wanted, named, where)
@@ -166,32 +163,6 @@ def _named_class(folder: Path, config: Any) -> type[nn.Module]:
     if not (isinstance(chosen, type) and issubclass(chosen, nn.Module)):
         raise CheckpointError(f"{folder}/config.json names the class {names[0]!r}, which transformers does not have")
     return chosen
-
-
-def _respelled(model: nn.Module, stored: Mapping[str, Tensor]) -> tuple[dict[str, Tensor], dict[str, str]]:
-    """Stored tensors under the names of the model, where only a known spelling differs."""
-    known = {*model.state_dict(), *(name for name, _ in model.named_buffers())}
-    named: dict[str, Tensor] = {}
-    renamed: dict[str, str] = {}
-    prefix = next(
-        (
-            p
-            for p in _WRAPPERS
-            if stored and all(n.startswith(p) for n in stored) and not any(n in known for n in stored)
-        ),
-        "",
-    )
-    for name, tensor in stored.items():
-        new = name.removeprefix(prefix)
-        for old_end, new_end in _OLD_NAMES.items():
-            if new not in known and new.endswith(old_end) and new.removesuffix(old_end) + new_end in known:
-                new = new.removesuffix(old_end) + new_end
-        if new in named:
-            raise CheckpointError(f"two stored tensors are called {new!r}, one of them in an old spelling ({name!r})")
-        named[new] = tensor
-        if new != name:
-            renamed[name] = new
-    return named, renamed
 
 
 def _ignored(model: nn.Module, unexpected: Iterable[str], patterns: Sequence[str], where: str) -> tuple[str, ...]:

@@ -119,7 +119,15 @@ HUGGING_FACE = {
     "XLMRobertaForMaskedLM": ("XLMRobertaConfig", {"pad_token_id": 0}),
     "CamembertForMaskedLM": ("CamembertConfig", {"pad_token_id": 0}),
     "ElectraForPreTraining": ("ElectraConfig", {"embedding_size": 8}),
+    "ViTForImageClassification": ("ViTConfig", {"num_labels": 3}),
+    "ViTModel": ("ViTConfig", {}),
+    "ViTForMaskedImageModeling": ("ViTConfig", {"encoder_stride": 4}),
+    "DeiTForImageClassification": ("DeiTConfig", {"num_labels": 3}),
+    "ViTMSNForImageClassification": ("ViTMSNConfig", {"num_labels": 3}),
+    "Dinov2Model": ("Dinov2Config", {}),
 }  # fmt: skip
+TEXT = {"vocab_size": 29, "max_position_embeddings": 24}
+IMAGES = {"image_size": 8, "patch_size": 4, "num_channels": 1}
 
 
 def hugging_face(name: str, seed: int = 0, **changes: Any) -> nn.Module:
@@ -128,15 +136,27 @@ def hugging_face(name: str, seed: int = 0, **changes: Any) -> nn.Module:
 
     config, special = HUGGING_FACE[name]
     sizes = {
-        "vocab_size": 29, "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 24,
-        "max_position_embeddings": 24, "hidden_dropout_prob": 0.1, "attention_probs_dropout_prob": 0.1,
+        "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 24,
+        "hidden_dropout_prob": 0.1, "attention_probs_dropout_prob": 0.1,
     }  # fmt: skip
+    sizes |= IMAGES if is_image_model(name) else TEXT
     built = getattr(transformers, name)(getattr(transformers, config)(**(sizes | special | changes)))
     return randomised(built, seed).eval()
 
 
+def is_image_model(name: str) -> bool:
+    return name.startswith(("ViT", "DeiT", "Dinov2"))
+
+
+def image_batch(examples: int = 3, seed: int = 0) -> dict[str, Tensor]:
+    """Grey images of 8 x 8 random pixels."""
+    return {"pixel_values": torch.randn(examples, 1, 8, 8, generator=torch.Generator().manual_seed(seed))}
+
+
 def hf_batch(model: nn.Module, seed: int = 0) -> dict[str, Tensor]:
-    """Two sequences of different lengths, the second one padded."""
+    """Two sequences of different lengths, the second one padded; images for an image model."""
+    if is_image_model(type(model).__name__):
+        return image_batch(seed=seed)
     ids = token_batch(2, 7, int(model.config.vocab_size), seed) + 0
     mask = torch.ones_like(ids)
     mask[1, 5:] = 0
