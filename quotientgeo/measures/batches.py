@@ -109,11 +109,21 @@ def _has_other(batch: Batch) -> bool:
 
 
 def examples(batch: Batch, count: int) -> Batch:
-    """The first ``count`` examples, or the whole batch where it cannot be split."""
+    """At most ``count`` examples spread evenly over the batch, in order; the whole batch where it cannot be split."""
     try:
-        return split_batch(batch, count)[0]
+        if len(split_batch(batch, count)) == 1:
+            return batch
     except DataError:
         return batch
+    chosen = spread(batch_size(batch) or 0, count)
+    return map_tensors(batch, lambda t: t[chosen])
+
+
+def spread(total: int, count: int) -> list[int]:
+    """At most ``count`` of the numbers 0, ..., total - 1, evenly spaced, the first and the last among them."""
+    if total <= count:
+        return list(range(total))
+    return [round(i * (total - 1) / max(count - 1, 1)) for i in range(count)]
 
 
 def data_digest(batches: Sequence[Batch]) -> str:

@@ -97,7 +97,7 @@ def _measure(
     dtype, raised_note = working_dtype(model)
     report.notes += [raised_note] if raised_note else []
     if graph is not None:
-        report.verified = verify_before_use(graph, loss, sample[0], call)
+        report.verified = verify_before_use(graph, loss, sample, call)
     report.problem = problem = _build(call, model, dtype, graph, report.verified)
     parameters = raised(dict(known.parameters), dtype)
     constants = raised(dict(model.named_buffers()), dtype) if raised_note else {}

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from torch import nn
 
-from quotientgeo.measures.batches import Batch, examples
+from quotientgeo.measures.batches import Batch, examples, spread
 from quotientgeo.measures.call import Call
 from quotientgeo.measures.objective import Loss
 from quotientgeo.model.graph import SymmetryGraph
+from quotientgeo.model.verify import confirmed
 
-EXAMPLES = 8  # what a symmetry does not change on these it does not change on more
+# a test in float64 costs more than a step of the ascent: so few examples of so few batches, from everywhere in the sample
+EXAMPLES = 8
+BATCHES = 4
 
 
 @dataclass(frozen=True)
@@ -25,13 +28,17 @@ class Verified:
     summary: dict[str, Any] = field(default_factory=dict)
 
 
-def verify_before_use(graph: SymmetryGraph, loss: Loss | None, batch: Batch, call: Call) -> Verified:
-    """Run ``graph.verify`` on the first examples of a batch, in float64, comparing everything the model returns to the loss.
+def verify_before_use(graph: SymmetryGraph, loss: Loss | None, sample: Sequence[Batch], call: Call) -> Verified:
+    """Run ``graph.verify`` on examples of the first batch, in float64, comparing everything the model returns to the loss; what
+    held, or could not be told there, is tested again on examples of further batches.
 
     A failing symmetry raises SymmetryError, or with ``unverified="exclude"`` is warned of and named, with its residual.
     """
     forward = None if loss is None else _outputs(loss)
-    report = graph.verify(examples(batch, EXAMPLES), forward, allow_training_mode=call.allow_training_mode)
+    first, *others = (examples(sample[i], EXAMPLES) for i in spread(len(sample), BATCHES))
+    report = graph.verify(first, forward, allow_training_mode=call.allow_training_mode)
+    for batch in others:
+        report = confirmed(report, graph, batch, forward, allow_training_mode=call.allow_training_mode)
     if call.unverified == "refuse":
         report.require()
     excluded = report.failures()

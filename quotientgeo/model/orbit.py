@@ -23,8 +23,11 @@ def random_elements(blocks: Iterable[PairBlock], generator: torch.Generator, con
 
 
 def raised(parameters: dict[str, Any]) -> dict[str, Tensor]:
-    """Detached copies in float64."""
-    return {name: p.detach().to(torch.float64, copy=True) for name, p in parameters.items()}
+    """Detached copies, real numbers in float64."""
+    return {
+        name: p.detach().to(torch.float64 if p.is_floating_point() else p.dtype, copy=True)
+        for name, p in parameters.items()
+    }
 
 
 def act(graph: SymmetryGraph, params: dict[str, Tensor], elements: dict[str, Tensor]) -> dict[str, Tensor]:

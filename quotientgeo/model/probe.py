@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import fields, is_dataclass
 from typing import Any
 
@@ -62,8 +63,7 @@ class Probe:
         """All floating tensors of the output, by where they were found. ``seed`` is for what the forward pass draws."""
         given = {f"model.{name}": p for name, p in params.items()}
         buffers = {name: b.clone() for name, b in self._buffers.items()}
-        with torch.random.fork_rng(), _InDouble():
-            torch.manual_seed(seed)
+        with seeded(seed, {p.device for p in params.values()}), _InDouble():
             output = torch.func.functional_call(self._call, (given, buffers), (self._batch,))
         found: dict[str, Tensor] = {}
         _collect(output, "", found)
@@ -72,6 +72,26 @@ class Probe:
                 "the forward pass returned no floating tensor, so nothing can be compared: pass forward="
             )
         return found
+
+
+@contextmanager
+def seeded(seed: int, devices: Iterable[torch.device] = ()) -> Iterator[None]:
+    """Random numbers drawn inside start from ``seed``, on the CPU and on ``devices``; afterwards every generator is where it was.
+
+    Devices that are not named are left alone: ``torch.manual_seed`` would seed all of them, and for good.
+    """
+    places: dict[str, set[int]] = {}
+    for device in devices:
+        if device.type not in ("cpu", "meta"):
+            places.setdefault(device.type, set()).add(device.index or 0)
+    with ExitStack() as stack:
+        stack.enter_context(torch.random.fork_rng(devices=[]))
+        torch.default_generator.manual_seed(seed)
+        for kind, indices in places.items():
+            stack.enter_context(torch.random.fork_rng(devices=sorted(indices), device_type=kind))
+            for index in indices:
+                torch.get_device_module(kind).default_generators[index].manual_seed(seed)
+        yield
 
 
 def default_forward(model: nn.Module, batch: Any) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import UserDict
 from dataclasses import dataclass
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -11,7 +12,7 @@ from torch import Tensor, nn
 
 import quotientgeo as qg
 from quotientgeo.errors import ModeError, NonFiniteLossError, SymmetryError
-from quotientgeo.model.probe import _InDouble, change
+from quotientgeo.model.probe import _InDouble, change, seeded
 from tests.helpers.graphs import graph_of
 from tests.helpers.models import VOCABULARY, TinyModel, randomised, tiny, token_batch
 
@@ -198,3 +199,30 @@ def test_shapes_that_change_or_infinities_that_move_are_failures():
     for forward in (cut, infinite, signed):
         results = {graph.verify(torch.ones(4, 3), forward=forward, seed=seed).entries[0].residual for seed in range(6)}
         assert float("inf") in results, forward
+
+
+def test_random_numbers_are_borrowed_on_named_devices_only(monkeypatch):
+    """On a machine with many accelerators, forking and seeding all of them is slow, and disturbs the others."""
+    graph = graph_of(tiny())
+    monkeypatch.setattr(torch, "manual_seed", lambda _: pytest.fail("seeds every device"))
+    forked: list[tuple[list[int], str]] = []
+    real = torch.random.fork_rng
+
+    def watching(devices: list[int] | None = None, device_type: str = "cuda", **_: object) -> object:
+        assert devices is not None, "every device is forked"
+        forked.append((devices, device_type))
+        return real(devices=[])
+
+    monkeypatch.setattr(torch.random, "fork_rng", watching)
+    generators = [torch.Generator() for _ in range(3)]
+    monkeypatch.setattr(torch, "get_device_module", lambda _: SimpleNamespace(default_generators=generators))
+    state, others = torch.random.get_rng_state(), [g.get_state() for g in generators]
+    with seeded(5, [torch.device("cpu"), torch.device("cuda", 2), torch.device("cuda", 2)]):
+        drawn = torch.rand(3)
+    assert torch.equal(drawn, torch.rand(3, generator=torch.Generator().manual_seed(5)))
+    assert torch.equal(torch.random.get_rng_state(), state)
+    assert forked == [([], "cuda"), ([2], "cuda")]
+    assert [torch.equal(g.get_state(), old) for g, old in zip(generators, others, strict=True)] == [True, True, False]
+    assert generators[2].initial_seed() == 5
+    graph.verify(token_batch()).require()
+    assert all(devices == [] for devices, _ in forked[2:])

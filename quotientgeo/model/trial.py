@@ -1,0 +1,168 @@
+"""One set of random elements for all blocks and shifts, and what the outputs do when chosen ones of them act."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from quotientgeo.errors import NonFiniteLossError
+from quotientgeo.model.orbit import act, random_elements
+from quotientgeo.model.probe import Probe, change, scale
+
+if TYPE_CHECKING:
+    from quotientgeo.model.graph import SymmetryGraph
+
+CONDITION = 10.0  # of the random elements
+LARGEST_SCALE = 2.0  # their determinant is not one: each is scaled by a factor between this and its inverse
+NEARBY = 0.01  # relative distance of the second point at which symmetries are tested
+
+Params = dict[str, Tensor]
+
+
+class Trial:
+    """Blocks and shifts of a graph at one point, ``base`` (float64, by name), each with its own random element.
+
+    reference: the outputs at ``base``. kinds: of all blocks and shifts, by name.
+    """
+
+    def __init__(self, graph: SymmetryGraph, probe: Probe, seed: int, base: Params):
+        self.graph, self.probe, self.seed = graph, probe, seed
+        # through the same operations as every motion: another layout in memory would be another rounding
+        self.base = act(graph, base, {b.name: torch.eye(b.h, dtype=torch.float64) for b in graph.blocks})
+        self.kinds = {b.name: b.kind for b in graph.blocks} | {s.name: s.kind for s in graph.shifts}
+        generator = torch.Generator().manual_seed(seed)
+        self.elements = {
+            name: A * LARGEST_SCALE ** float(2 * torch.rand((), generator=generator) - 1)
+            for name, A in random_elements(graph.blocks, generator, CONDITION).items()
+        }
+        self.amounts = {
+            name: torch.randn(value.shape, generator=generator, dtype=torch.float64).to(value)
+            for name, value in sorted(graph.translations.amounts(self.base).items())
+        }
+        with torch.no_grad():
+            self.reference = self._outputs(self.base)
+        bad = [name for name, tensor in self.reference.items() if bool(torch.isnan(tensor).any())]
+        if bad:
+            raise NonFiniteLossError(
+                f"the model returns NaN on this batch ({', '.join(bad)}), in float64 and before any move: look for NaN in its "
+                "weights and inputs, and for a loss over no labels at all"
+            )
+
+    def nearby(self) -> Trial:
+        """The same elements at weights close by, where nothing is zero or one by chance.
+
+        Factors move by G + e U (V' G) and H + e U (V' H) with random U, V, so that zero rows (a fresh bias) take part and the
+        gauge does not matter; trained entries of the rest move by w (1 + e u), so that exact zeros stay zero, as they do in a
+        measure.
+        """
+        generator = torch.Generator().manual_seed(self.seed + 2)
+        params = {name: self._rescaled(name, w, generator) for name, w in self.base.items()}
+        for stack in self.graph.stacks():
+            G, H = (_mixed_rows(factor, generator) for factor in stack.read(params))
+            params = stack.write(params, G, H)
+        return Trial(self.graph, self.probe, self.seed, params)
+
+    def _rescaled(self, name: str, w: Tensor, generator: torch.Generator) -> Tensor:
+        parameter = self.graph.parameters[name]
+        if not parameter.requires_grad or not parameter.is_floating_point():
+            return w
+        u = 2 * torch.rand(w.shape, generator=generator, dtype=torch.float64) - 1
+        return w * (1 + NEARBY * (u * self.graph.rest_mask(name)).to(w.device))
+
+    def _outputs(self, params: Params) -> Params:
+        return self.probe(self.graph.with_aliases(params), self.seed)
+
+    def noise(self, *, random_forward: bool) -> float:
+        """Relative difference of two runs at the same parameters.
+
+        ``random_forward``: a forward pass that may draw numbers gets the same ones in both; otherwise others must not matter.
+        """
+        with torch.no_grad():
+            seed = self.seed if random_forward else self.seed + 1
+            return change(self.probe(self.graph.with_aliases(self.base), seed), self.reference)
+
+    def residuals(self, names: Sequence[str], tolerance: float) -> dict[str, tuple[float, int]]:
+        """Per block its residual and how many others moved with it: all at once, then halves of what does not pass."""
+        if not names:
+            return {}
+        residual = self.residual(names)
+        if residual <= tolerance or len(names) == 1:
+            return dict.fromkeys(names, (residual, len(names) - 1))
+        half = len(names) // 2
+        return self.residuals(names[:half], tolerance) | self.residuals(names[half:], tolerance)
+
+    def residual(self, names: Sequence[str]) -> float:
+        """Relative change of the outputs when these blocks and shifts move by their elements."""
+        with torch.no_grad():
+            params = act(self.graph, self.base, {n: self.elements[n] for n in names if n in self.elements})
+            params = self.graph.translations.apply(params, {n: self.amounts[n] for n in names if n in self.amounts})
+            return change(self._outputs(params), self.reference)
+
+    def controls(self) -> dict[str, float | None]:
+        """Per block, |d outputs / d A| at A = I of the motion of G alone, relative to the outputs; from one backward pass of a
+        random combination of them. Of a shift with compensators the uncompensated one; without, that of its carrying block.
+        """
+        stacks = self.graph.stacks()
+        moves = [torch.eye(s.h).expand(len(s), -1, -1).to(self.base[s.names[0]]).clone() for s in stacks]
+        amounts = {name: torch.zeros_like(t) for name, t in self.amounts.items()}
+        inputs = [t.requires_grad_() for t in (*moves, *amounts.values())]
+        params = self.base
+        for stack, elements in zip(stacks, moves, strict=True):
+            params = stack.act(params, elements, sides="G")
+        params = self.graph.translations.apply(params, amounts, compensate=False)
+        combination = self._combination(self._outputs(params))
+        if not combination.requires_grad:
+            return self._finite_controls()
+        gradients = torch.autograd.grad(combination, inputs, allow_unused=True)
+        found: dict[str, float | None] = {}
+        for stack, g in zip(stacks, gradients, strict=False):
+            norms = [0.0] * len(stack) if g is None else g.flatten(1).norm(dim=1).tolist()
+            found |= {block.name: norm for block, norm in zip(stack.blocks, norms, strict=True)}
+        for name, g in zip(amounts, gradients[len(stacks) :], strict=True):
+            found[name] = 0.0 if g is None else float(g.norm())
+        return found | self._borrowed(found)
+
+    def _combination(self, outputs: Params) -> Tensor:
+        generator = torch.Generator().manual_seed(self.seed + 1)
+        total = torch.zeros((), dtype=torch.float64)
+        for name, tensor in outputs.items():
+            norm = self.reference[name].where(torch.isfinite(tensor), torch.zeros_like(tensor)).norm()
+            if scale(self.reference[name]) and tensor.requires_grad:
+                weights = torch.randn(tensor.shape, generator=generator, dtype=torch.float64).to(tensor.device)
+                kept = torch.where(torch.isfinite(tensor), tensor, torch.zeros_like(tensor))
+                total = total.to(tensor.device) + (weights * kept).sum() / norm
+        return total
+
+    def _finite_controls(self) -> dict[str, float | None]:
+        """The same from finite one-sided motions, one forward pass each, where the outputs carry no gradient."""
+        found: dict[str, float | None] = {}
+        with torch.no_grad():
+            for stack in self.graph.stacks():
+                for i, block in enumerate(stack.blocks):
+                    elements = torch.eye(stack.h).expand(len(stack), -1, -1).to(self.base[stack.names[0]]).clone()
+                    elements[i] = self.elements[block.name]
+                    found[block.name] = change(self._outputs(stack.act(self.base, elements, sides="G")), self.reference)
+            for name, t in self.amounts.items():
+                params = self.graph.translations.apply(self.base, {name: t}, compensate=False)
+                found[name] = change(self._outputs(params), self.reference)
+        return found | self._borrowed(found)
+
+    def _borrowed(self, found: dict[str, float | None]) -> dict[str, float | None]:
+        """Controls of the shifts without compensators: that of a carrying block; of one that nobody carries none, or zero where
+        the outputs do not depend on it even by rounding, since then they do not depend on it for some other reason."""
+        borrowed: dict[str, float | None] = {}
+        for shift in self.graph.shifts:
+            if not shift.compensators:
+                carried = [found[name] or 0.0 for name in self.graph.carriers(shift)]
+                borrowed[shift.name] = max(carried) if carried else (None if found[shift.name] else 0.0)
+        return borrowed
+
+
+def _mixed_rows(factor: Tensor, generator: torch.Generator) -> Tensor:
+    """X + e U (V' X) for factors X (B, n, h), with U and V (n, h) Gaussian; commutes with the group, which acts on columns."""
+    n, h = factor.shape[-2:]
+    U, V = (torch.randn((n, h), generator=generator, dtype=torch.float64).to(factor) for _ in range(2))
+    return factor + (NEARBY / (n * h) ** 0.5) * (U @ (V.mT @ factor))
