@@ -29,6 +29,7 @@ _PUBLIC = {
     "ShiftBlock": "quotientgeo.model.blocks",
     "Leg": "quotientgeo.model.blocks",
     "load_checkpoint": "quotientgeo.model.checkpoint",
+    "save_checkpoint": "quotientgeo.model.saving",
     # measure
     "sharpness": "quotientgeo.measures.evaluate",
     "SharpnessResult": "quotientgeo.measures.result",

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 import rich.progress
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 if TYPE_CHECKING:
     from quotientgeo import SharpnessResult
 
 SECONDS_BETWEEN_LINES = 30.0
+WIDTH_ELSEWHERE = 140
 MOST_NAMED = 5  # tensors and blocks named one by one under the table
 
 
@@ -112,3 +115,21 @@ def describe(definitions: Mapping[str, Any]) -> str:
     sample = f"{d['batches']} batch(es) of {d['examples_per_batch']} examples"
     parts = [first, f"symmetries {d['symmetries']}", f"rho {d['rho']:g}", budget, sample, str(d["dtype"])]
     return "; ".join(parts)
+
+
+@contextmanager
+def working(what: str, console: Console | None = None) -> Iterator[None]:
+    """Say on stderr what is being done: a spinner on a terminal, a line elsewhere."""
+    console = Console(stderr=True, highlight=False) if console is None else console
+    if not console.is_terminal:
+        console.print(what, markup=False, soft_wrap=True)
+        yield
+        return
+    with console.status(escape(what)):
+        yield
+
+
+def output() -> Console:
+    """stdout, for results only; wide enough for a table where there is no terminal to fit it to."""
+    console = Console(highlight=False)
+    return console if console.is_terminal else Console(highlight=False, width=WIDTH_ELSEWHERE)

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import os
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
+from quotientgeo.cli.derive import derive
+from quotientgeo.cli.inspect import inspect
+from quotientgeo.cli.orbit import orbit
 from quotientgeo.cli.sharpness import sharpness
 from quotientgeo.errors import QuotientgeoError
 
 NAMED_ERROR = 2  # exit code of every error that quotientgeo raises on purpose, as of a wrong option
+
+
+_UsageError: type[Exception] = typer.BadParameter.__base__  # type: ignore[assignment]  # typer does not name it
 
 
 class Commands(TyperGroup):
@@ -20,8 +27,20 @@ class Commands(TyperGroup):
         try:
             return super().invoke(ctx)
         except QuotientgeoError as error:
-            typer.echo(f"{type(error).__name__}: {' '.join(str(error).split())}", err=True)
+            typer.echo(f"{type(error).__name__}: {_one_line(str(error))}", err=True)
             raise typer.Exit(NAMED_ERROR) from error
+        except _UsageError as error:
+            where = getattr(error, "ctx", None) or ctx
+            words = _one_line(error.format_message())  # type: ignore[attr-defined]
+            typer.echo(f"Error: {words} (options: {where.command_path} --help)", err=True)
+            raise typer.Exit(NAMED_ERROR) from error
+
+
+def _one_line(message: str) -> str:
+    """A message without the code that some give as an example: it means nothing without its line breaks."""
+    lines = message.splitlines()
+    words = [line for line in lines if not line.startswith("    ")]
+    return " ".join(" ".join(words or lines).split())
 
 
 app = typer.Typer(
@@ -32,7 +51,10 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
+app.command()(inspect)
+app.command()(orbit)
 app.command()(sharpness)
+app.command()(derive)
 
 
 def _print_version(wanted: bool) -> None:
@@ -53,5 +75,6 @@ def _options(
 
 
 def main() -> None:
-    """Entry point of the console script."""
+    """Entry point of the console script. Nothing that a command uses may go looking for files on the network."""
+    os.environ["HF_HUB_OFFLINE"] = os.environ["HF_DATASETS_OFFLINE"] = "1"
     app()

@@ -1,8 +1,7 @@
-"""``quotientgeo sharpness``: measure checkpoints under a task file."""
+"""``quotientgeo sharpness``: measure checkpoints under a task."""
 
 from __future__ import annotations
 
-import hashlib
 import math
 from dataclasses import replace
 from pathlib import Path
@@ -10,9 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from quotientgeo.cli.options import BatchSize, LabelColumn, Limit, MaxLength, TextColumn, data_options
+
 if TYPE_CHECKING:
     from quotientgeo import SharpnessResult
-    from quotientgeo.tasks import FileTask
+    from quotientgeo.tasks import Task
 
 NOT_OK = 3  # exit code where the command ran, but a checkpoint has a named outcome instead of a value
 
@@ -34,12 +35,25 @@ def _appendable(out: Path | None) -> Path | None:
 
 
 Checkpoints = Annotated[
-    list[str], typer.Argument(metavar="CHECKPOINT...", help="What the task's load() reads: a folder.")
+    list[str], typer.Argument(metavar="CHECKPOINT...", help="Local Hugging Face folders, or what a FILE.py loads.")
 ]
-TaskFile = Annotated[
-    Path, typer.Option("--task", metavar="FILE.py", help="Defines load(checkpoint), batches(data), loss(model, batch).")
+TaskName = Annotated[
+    str,
+    typer.Option(
+        "--task",
+        metavar="TASK",
+        help="text-classification, image-classification, masked-lm, or a FILE.py that defines load(checkpoint), "
+        "batches(data), loss(model, batch).",
+    ),
 ]
-Data = Annotated[str, typer.Option(metavar="FILE", help="What the task's batches() reads.")]
+Data = Annotated[
+    str,
+    typer.Option(
+        metavar="DATA",
+        help="A csv, tsv, json, jsonl, parquet or txt file; for images, a folder with a folder for each class; for a FILE.py, "
+        "what its batches() reads.",
+    ),
+]
 Measure = Annotated[
     Literal["geodesic", "adaptive", "euclidean"], typer.Option(help="Which displacements are searched, and their norm.")
 ]
@@ -51,7 +65,7 @@ Geodesic = Annotated[
 Rho = Annotated[float, typer.Option(callback=_positive, help="Radius of the ball, in the norm of the measure.")]
 Steps = Annotated[int, typer.Option(min=1, help="Auto-PGD steps of each start.")]
 Starts = Annotated[int, typer.Option(min=1, help="The first follows the gradient, the others begin at random points.")]
-Seed = Annotated[int, typer.Option(min=0, help="Seed of the random starts.")]
+Seed = Annotated[int, typer.Option(min=0, help="Seed of the random starts, and of the masks of masked-lm.")]
 Symmetries = Annotated[
     Literal["attention", "paper", "none"],
     typer.Option(help="What is divided out (geodesic only). paper: key and value biases as rows of the factors."),
@@ -75,7 +89,7 @@ Json = Annotated[bool, typer.Option("--json", help="Print each result as one lin
 
 def sharpness(
     checkpoints: Checkpoints,
-    task: TaskFile,
+    task: TaskName,
     data: Data,
     measure: Measure = "geodesic",
     metric: Metric = "invariant",
@@ -88,6 +102,11 @@ def sharpness(
     unverified: Unverified = "refuse",
     micro_batch_size: MicroBatchSize = None,
     dtype: Dtype = None,
+    batch_size: BatchSize = None,
+    limit: Limit = None,
+    max_length: MaxLength = None,
+    text_column: TextColumn = None,
+    label_column: LabelColumn = None,
     out: Out = None,
     json: Json = False,
 ) -> None:
@@ -96,9 +115,6 @@ def sharpness(
     Exit code 0: every checkpoint has a value. 2: an error; the results before it are in --out. 3: a checkpoint has a named
     outcome instead of a value.
     """
-    from quotientgeo.cli.display import Progress, print_table
-    from quotientgeo.tasks import load_task
-
     settings: dict[str, Any] = {
         "measure": measure,
         "metric": metric,
@@ -106,12 +122,29 @@ def sharpness(
     }
     settings |= {"rho": rho, "steps": steps, "starts": starts, "seed": seed, "symmetries": symmetries}
     settings |= {"unverified": unverified, "micro_batch_size": micro_batch_size}
-    task_file = load_task(task)
+    from quotientgeo.tasks import load_task
+
+    chosen = load_task(task, data_options(batch_size, limit, max_length, text_column, label_column, seed, task))
+    _measure_all(chosen, checkpoints, data, dtype, settings, out, json)
+
+
+def _measure_all(
+    task: Task,
+    checkpoints: list[str],
+    data: str,
+    dtype: str | None,
+    settings: dict[str, Any],
+    out: Path | None,
+    json: bool,
+) -> None:
+    """One result after another; each is written as soon as it is there."""
+    from quotientgeo.cli.display import Progress, print_table
+
     results: list[tuple[str, SharpnessResult]] = []
     try:
         for checkpoint in checkpoints:
             with Progress(checkpoint) as progress:
-                result = _measure(task_file, checkpoint, data, dtype, settings | {"progress": progress})
+                result = _measure(task, checkpoint, data, dtype, settings | {"progress": progress})
             results.append((checkpoint, result))
             line = result.to_json()
             if out is not None:
@@ -126,9 +159,7 @@ def sharpness(
         raise typer.Exit(NOT_OK)
 
 
-def _measure(
-    task: FileTask, checkpoint: str, data: str, dtype: str | None, settings: dict[str, Any]
-) -> SharpnessResult:
+def _measure(task: Task, checkpoint: str, data: str, dtype: str | None, settings: dict[str, Any]) -> SharpnessResult:
     """One result, with the names that the command was given among its definitions."""
     import torch
 
@@ -137,9 +168,9 @@ def _measure(
 
     model = task.load(checkpoint)
     batches = task.batches(data)
+    named: dict[str, Any] = {"checkpoint": checkpoint, "data": data} | task.definitions
     if dtype is not None:
-        model, batches = converted(model, batches, getattr(torch, dtype))
+        model, batches, before = converted(model, batches, getattr(torch, dtype))
+        named |= before
     result = quotientgeo.sharpness(model, task.loss, batches, **settings)
-    names = {"checkpoint": checkpoint, "data": data, "task": str(task.path)}
-    names["task_digest"] = hashlib.sha256(task.path.read_bytes()).hexdigest()
-    return replace(result, definitions=result.definitions | names)
+    return replace(result, definitions=result.definitions | named, notes=[*task.notes, *result.notes])

@@ -10,16 +10,15 @@ geometry needs. The same declarations give the same bytes, on any machine and un
 from __future__ import annotations
 
 import argparse
-import hashlib
 import importlib.util
-import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from quotientgeo.errors import DeclarationError
 from quotientgeo.symbolic.codegen.exposition import derivation_page
 from quotientgeo.symbolic.codegen.exposition.spelling import Spelling
+from quotientgeo.symbolic.codegen.files import certificate_json
 from quotientgeo.symbolic.codegen.module import CATALOGUE_ORIGIN, module_source
 from quotientgeo.symbolic.codegen.proof import check_source
 from quotientgeo.symbolic.declaration import Metric, Symmetry
@@ -63,18 +62,6 @@ def files(geometry: Geometry) -> dict[Path, str | None]:
         folder / "certificate.json": certificate_json(geometry, source, checked),
         DERIVATIONS / f"{geometry.name}.md": derivation_page(geometry, CATALOGUE_ORIGIN),
     }
-
-
-def certificate_json(geometry: Geometry, source: str, checked: Mapping[str, str]) -> str:
-    """The certificate, with the digest of the source it covers and how that source was checked."""
-    record = json.loads(geometry.certificate.to_json())
-    record["generated"] = {
-        "file": "generated.py",
-        "sha256": hashlib.sha256(source.encode()).hexdigest(),
-        "method": "the source is run on symbols; each function returns the normal form of its formula",
-        "functions": dict(checked),
-    }
-    return json.dumps(record, indent=1, ensure_ascii=True) + "\n"
 
 
 def _derive(path: Path) -> Geometry:

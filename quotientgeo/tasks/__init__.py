@@ -1,7 +1,26 @@
 """What a loss and its data are: a task loads a checkpoint, makes the fixed batches and computes the loss of one batch."""
 
-from quotientgeo.tasks.file import FileTask, load_task
-from quotientgeo.tasks.precision import converted
+from quotientgeo.tasks.checkpoint_task import CheckpointTask
+from quotientgeo.tasks.file import FileTask
+from quotientgeo.tasks.inputs import difference, random_inputs
+from quotientgeo.tasks.load import BUILT_IN, load_task
+from quotientgeo.tasks.options import DataOptions
+from quotientgeo.tasks.precision import Converted, converted
 from quotientgeo.tasks.protocol import Task
+from quotientgeo.tasks.python_file import PythonFile, describe, run_file
 
-__all__ = ["FileTask", "Task", "converted", "load_task"]
+__all__ = [
+    "BUILT_IN",
+    "CheckpointTask",
+    "Converted",
+    "DataOptions",
+    "FileTask",
+    "PythonFile",
+    "Task",
+    "converted",
+    "describe",
+    "difference",
+    "load_task",
+    "random_inputs",
+    "run_file",
+]

@@ -1,14 +1,9 @@
-"""A task in a user's Python file: three functions, read without touching ``sys.path`` or writing beside the file."""
+"""A task in a user's Python file: three functions."""
 
 from __future__ import annotations
 
-import hashlib
 import inspect
-import re
-import sys
-import traceback
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -19,6 +14,7 @@ from torch import Tensor, nn
 from quotientgeo.errors import QuotientgeoError, TaskError
 from quotientgeo.measures.batches import fixed_batches
 from quotientgeo.tasks.protocol import Batch
+from quotientgeo.tasks.python_file import describe, run_file
 
 # function -> its arguments, in order
 FUNCTIONS = {"load": ("checkpoint",), "batches": ("data",), "loss": ("model", "batch")}
@@ -26,10 +22,24 @@ FUNCTIONS = {"load": ("checkpoint",), "batches": ("data",), "loss": ("model", "b
 
 @dataclass(frozen=True)
 class FileTask:
-    """The functions of one task file, checked: a model is a model, batches are a fixed list."""
+    """The functions of one task file, checked: a model is a model, batches are a fixed list.
+
+    digest: sha256 of the text that was run.
+    """
 
     path: Path
     module: ModuleType
+    digest: str = ""
+
+    @property
+    def definitions(self) -> dict[str, Any]:
+        """What a result says about its task."""
+        return {"task": str(self.path), "task_digest": self.digest}
+
+    @property
+    def notes(self) -> list[str]:
+        """Nothing: what a task file leaves out only its author knows."""
+        return []
 
     def load(self, checkpoint: str) -> nn.Module:
         """The model that the file's ``load(checkpoint)`` returns. Raises TaskError where it fails or returns another thing."""
@@ -46,8 +56,13 @@ class FileTask:
         return self._call("batches", data, then=fixed_batches)
 
     def loss(self, model: nn.Module, batch: Batch) -> tuple[Tensor, Tensor] | Tensor:
-        """The file's ``loss(model, batch)``, called as it is."""
-        return self.module.loss(model, batch)
+        """The file's ``loss(model, batch)``. Raises TaskError, with the line, where it fails."""
+        try:
+            return self.module.loss(model, batch)
+        except QuotientgeoError:
+            raise
+        except Exception as error:
+            raise TaskError(f"{self.path}: loss(model, batch) failed: {describe(error, self.path)}") from error
 
     def _call(self, function: str, argument: str, then: Callable[[Any], Any] = lambda found: found) -> Any:
         """Call, then consume the answer (a generator fails while it is consumed)."""
@@ -56,61 +71,25 @@ class FileTask:
         except QuotientgeoError:
             raise
         except Exception as error:
-            raise TaskError(f"{self.path}: {function}({argument!r}) failed: {_describe(error, self.path)}") from error
+            raise TaskError(f"{self.path}: {function}({argument!r}) failed: {describe(error, self.path)}") from error
 
 
-def load_task(path: str | Path) -> FileTask:
+def load_task_file(path: str | Path) -> FileTask:
     """The task in the Python file ``path``, which defines ``load(checkpoint)``, ``batches(data)`` and ``loss(model, batch)``.
 
     The file runs once, as a module of a name of its own. Raises TaskError where it is not a Python file, does not run, or
     lacks a function.
     """
-    path = Path(path)
-    if not path.is_file():
-        what = "is a folder" if path.is_dir() else "does not exist"
-        raise TaskError(f"task file {path} {what}: a task is a Python file that defines {_wanted(FUNCTIONS)}")
-    if path.suffix != ".py":
-        raise TaskError(f"task file {path} is not a Python file (.py) that defines {_wanted(FUNCTIONS)}")
-    module = _new_module(path)
-    with _registered(module):
-        _run(path, module)
+
+    def check(module: ModuleType) -> None:
         missing = [name for name in FUNCTIONS if not callable(getattr(module, name, None))]
         if missing:
             raise TaskError(f"task file {path} does not define {_wanted(missing)}")
         for name, arguments in FUNCTIONS.items():
-            _require_arguments(path, getattr(module, name), name, arguments)
-    return FileTask(path, module)
+            _require_arguments(Path(path), getattr(module, name), name, arguments)
 
-
-def _new_module(path: Path) -> ModuleType:
-    """An empty module whose name no other file can have."""
-    resolved = str(path.resolve())
-    digest = hashlib.sha256(resolved.encode()).hexdigest()[:12]
-    module = ModuleType(f"quotientgeo_task_{re.sub('[^0-9a-zA-Z_]', '_', path.stem)}_{digest}")
-    module.__file__ = resolved
-    return module
-
-
-@contextmanager
-def _registered(module: ModuleType) -> Iterator[None]:
-    """Put a module where dataclasses and pickle look it up; if the block fails, leave ``sys.modules`` as it was."""
-    name = module.__name__
-    before = sys.modules.get(name)
-    sys.modules[name] = module
-    try:
-        yield
-    except BaseException:
-        del sys.modules[name]
-        if before is not None:
-            sys.modules[name] = before
-        raise
-
-
-def _run(path: Path, module: ModuleType) -> None:
-    try:
-        exec(compile(path.read_bytes(), str(module.__file__), "exec"), module.__dict__)
-    except (Exception, SystemExit) as error:
-        raise TaskError(f"task file {path} does not run: {_describe(error, path)}") from error
+    ran = run_file(path, "task file", _wanted(FUNCTIONS), check=check)
+    return FileTask(ran.path, ran.module, ran.digest)
 
 
 def _require_arguments(path: Path, function: Callable[..., Any], name: str, arguments: tuple[str, ...]) -> None:
@@ -129,15 +108,3 @@ def _require_arguments(path: Path, function: Callable[..., Any], name: str, argu
 def _wanted(names: Any) -> str:
     calls = [f"{name}({', '.join(FUNCTIONS[name])})" for name in names]
     return " and ".join(filter(None, (", ".join(calls[:-1]), calls[-1])))
-
-
-def _describe(error: BaseException, path: Path) -> str:
-    """Kind and words of an error, with the last line of the task file that led to it."""
-    words = " ".join(str(error).split())
-    shown = f"{type(error).__name__}: {words}" if words else type(error).__name__
-    lines = [
-        frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path.resolve())
-    ]
-    if isinstance(error, SyntaxError) or not lines:
-        return shown  # Python's own words for a syntax error end with file and line
-    return f"{shown} (line {lines[-1]} of {path.name})"

@@ -12,6 +12,16 @@ Batch = Any
 class Task(Protocol):
     """A loss and its data. For each checkpoint ``load`` is called first, then ``batches``, each once."""
 
+    @property
+    def definitions(self) -> dict[str, Any]:
+        """What a result has to say about the task: its name or file with its digest, and how the data is read."""
+        ...
+
+    @property
+    def notes(self) -> list[str]:
+        """What of the data was not used as it stands, after ``batches``."""
+        ...
+
     def load(self, checkpoint: str) -> nn.Module:
         """The model of this checkpoint, in evaluation mode."""
         ...

@@ -146,6 +146,9 @@ def test_the_defaults_are_those_of_the_python_function() -> None:
         if name in theirs:
             assert parameter.default == theirs[name].default, name
     absent = set(theirs) - set(inspect.signature(command.sharpness).parameters)
+    added = {"checkpoints", "task", "data", "dtype", "out", "json"}
+    added |= {"batch_size", "limit", "max_length", "text_column", "label_column"}
+    assert set(inspect.signature(command.sharpness).parameters) - set(theirs) == added
     assert absent == {"model", "loss", "batches", "graph", "progress", "allow_training_mode"}
 
 
@@ -305,11 +308,36 @@ def test_checkpoints_of_one_name_are_shown_with_their_folders(run: Run, monkeypa
     assert "seed-1/model" in run("seed-1/model", "seed-2/model").stdout
 
 
-def test_an_error_of_the_users_loss_keeps_its_traceback(run: Run, tmp_path: Path) -> None:
+def test_an_error_of_the_users_loss_is_one_line_with_its_place(run: Run, tmp_path: Path) -> None:
     (tmp_path / "wrong.py").write_text(TASK.replace("model(batch).square()", "model(batch[:, :2]).square()"))
     done = run("a", "--measure", "euclidean", task="wrong.py")
-    assert done.exit_code == 1
-    assert isinstance(done.exception, RuntimeError)
+    assert done.exit_code == 2
+    words = "TaskError: wrong.py: loss(model, batch) failed: RuntimeError: mat1 and mat2 shapes cannot be multiplied"
+    assert done.stderr.splitlines()[-1].startswith(words)
+    assert done.stderr.splitlines()[-1].endswith("(line 15 of wrong.py)")
+
+
+def test_the_digest_of_a_task_file_is_of_what_ran(run: Run, tmp_path: Path) -> None:
+    """The file is edited while it is measured: the result names the text that was run."""
+    (tmp_path / "task.py").write_text(TASK + "\nfrom pathlib import Path\nPath(__file__).write_text('edited')\n")
+    text = (tmp_path / "task.py").read_bytes()
+    done = run("a", "--measure", "euclidean", "--steps", "1", "--json")
+    assert json.loads(done.stdout)["definitions"]["task_digest"] == hashlib.sha256(text).hexdigest()
+    assert (tmp_path / "task.py").read_text() == "edited"
+
+
+def test_a_conversion_keeps_the_digests_of_what_was_loaded(run: Run) -> None:
+    plain, wide = (
+        SharpnessResult.from_json(
+            run("a", "--measure", "euclidean", "--steps", "1", "--json", *more).stdout
+        ).definitions
+        for more in ((), ("--dtype", "float64"))
+    )
+    assert (plain["dtype"], wide["dtype"]) == ("float32", "float64")
+    for name in ("model_digest", "data_digest", "stored_dtypes"):
+        assert plain[name] == wide[name], name
+    assert wide["converted_to"] == "float64"
+    assert "converted_to" not in plain
 
 
 def test_an_interrupt_stops_at_once(run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -1,0 +1,64 @@
+"""masked-lm: hidden tokens of each text in a file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+
+from quotientgeo.errors import CheckpointError, DataError
+from quotientgeo.tasks.checkpoint_task import NOT_ASKED, CheckpointTask, groups
+from quotientgeo.tasks.protocol import Batch
+from quotientgeo.tasks.tables import read_table
+from quotientgeo.tasks.text import TextModel, read_texts
+
+MASK_SHARE = 0.15
+
+
+class MaskedLM(CheckpointTask):
+    """Texts (a txt file of one text a line, or a column of a table) under a masked language model.
+
+    Of each text, 15 % of its tokens (at least one, never a special token) are replaced by the mask token. They are drawn from
+    the seed and the text's number in the data, so that neither batch size nor limit changes them. ``loss``: sum of the
+    cross-entropies of the masked tokens, and their number.
+    """
+
+    name = "masked-lm"
+    head = "MASKED_LM"
+
+    def prepare(self, folder: Path, model: nn.Module) -> TextModel:
+        text = TextModel.of(folder, model)
+        if text.tokenizer.mask_token_id is None:
+            raise CheckpointError(f"{folder}: its tokenizer has no mask token: name one in tokenizer_config.json")
+        return text
+
+    def read(self, data: Path, prepared: TextModel) -> list[Batch]:
+        table = read_table(data, self.options.limit)
+        texts = read_texts(table, self.options)
+        length, found, cut = prepared.length(self.options), [], 0
+        for part in groups(len(texts), self.options.batch_size):
+            batch, more = prepared.encode(texts[part], length)
+            free = (batch.pop("special_tokens_mask") == 0) & (batch["attention_mask"] != 0)
+            chosen = torch.stack(
+                [self._mask(row, number, data) for row, number in zip(free, table.numbers[part], strict=True)]
+            )
+            labels = torch.where(chosen, batch["input_ids"], NOT_ASKED)
+            batch["input_ids"] = batch["input_ids"].masked_fill(chosen, prepared.tokenizer.mask_token_id)
+            found.append(batch | {"labels": labels})
+            cut += more
+        self.used(len(texts), table.total)
+        self.cut(cut, len(texts), length)
+        return found
+
+    def _mask(self, free: Tensor, number: int, data: Path) -> Tensor:
+        """Which positions of one text are masked; bool, (length,)."""
+        places = free.nonzero().flatten()
+        if not len(places):
+            raise DataError(f"{data}, example {number} holds no token that could be masked: remove it")
+        # two streams of one generator: texts must not share masks, nor seeds the masks of their neighbours
+        generator = torch.Generator().manual_seed((self.options.seed << 32) + number)
+        count = max(1, round(MASK_SHARE * len(places)))
+        chosen = torch.zeros_like(free)
+        chosen[places[torch.randperm(len(places), generator=generator)[:count]]] = True
+        return chosen
