@@ -22,6 +22,8 @@ _PUBLIC = {
     "Metric": "quotientgeo.symbolic.declaration",
     "derive": "quotientgeo.symbolic.derivation",
     "generate": "quotientgeo.symbolic.codegen",
+    # geometry on tensors
+    "GLPair": "quotientgeo.manifolds.gl_pair",
     # a model
     "symmetry_graph": "quotientgeo.model.graph",
     "SymmetryGraph": "quotientgeo.model.graph",

@@ -13,6 +13,10 @@ class NotDerivableError(QuotientgeoError, NotImplementedError):
     """The declaration is understood, but a step of its derivation has no closed form in the matrix algebra."""
 
 
+class AbsentOperationError(QuotientgeoError, NotImplementedError):
+    """A geometry does not have this operation; the message says why, and what to use instead."""
+
+
 class CertificateError(QuotientgeoError):
     """A claim about a declared geometry is false; the message carries a witness."""
 

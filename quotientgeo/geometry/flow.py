@@ -79,9 +79,17 @@ class Reduced(NamedTuple):
         return velocity, (x * self.s) @ self.own_gram(velocity).flip(0)
 
 
-def integrate(system: Reduced, steps: int, watch: Callable[[Tensor], None] | None = None) -> Tensor:
-    """Coefficients (2, ..., 2h, h) at t = 1 after ``steps`` steps of classical RK4; ``watch`` sees those of every stage."""
-    x, e = system.start()
+def integrate(
+    system: Reduced,
+    steps: int,
+    watch: Callable[[Tensor], None] | None = None,
+    start: tuple[Tensor, Tensor] | None = None,
+) -> Tensor:
+    """Coefficients (2, ..., 2h, h) at t = 1 after ``steps`` steps of classical RK4; ``watch`` sees those of every stage.
+
+    ``start``: coefficients of points and momenta at t = 0, where those are not ``system.start()``.
+    """
+    x, e = start or system.start()
     dt = 1.0 / steps
 
     def stage(x: Tensor, e: Tensor) -> tuple[Tensor, Tensor]:
