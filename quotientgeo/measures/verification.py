@@ -17,7 +17,7 @@ from quotientgeo.model.verify import confirmed
 
 # a test in float64 costs more than a step of the ascent: so few examples of so few batches, from everywhere in the sample
 EXAMPLES = 8
-BATCHES = 4
+BATCHES = 3
 
 
 @dataclass(frozen=True)

@@ -28,10 +28,10 @@ class Translations:
         """The value (h,) of each shift's first leg, by the shift's name."""
         return {shift.name: _rows(params, shift.bound(self._shapes)[0][0])[0] for shift in self.shifts}
 
-    def apply(self, params: Params, amounts: Mapping[str, Tensor], *, compensate: bool = True) -> dict[str, Tensor]:
+    def apply(self, params: Params, amounts: Mapping[str, Tensor], *, alone: bool = False) -> dict[str, Tensor]:
         """legs += t and bias -= W t for every shift with an amount t (h,); differentiable in t.
 
-        ``compensate=False`` leaves the biases alone, which is no symmetry (the control of a verification).
+        ``alone`` moves the first leg only, without its followers and compensators (the control of a verification).
         """
         new = dict(params)
         touched: set[str] = set()
@@ -40,12 +40,12 @@ class Translations:
                 continue
             t = amounts[shift.name]
             legs, weights = shift.bound(self._shapes)
-            for leg in legs:
+            for leg in legs[:1] if alone else legs:
                 at = leg.positions()
                 name = leg.leg.tensor
                 new[name] = _added(new[name], at.reshape(-1), t.expand(at.shape).reshape(-1))
                 touched.add(name)
-            for weight, bias in weights if compensate else ():
+            for weight, bias in () if alone else weights:
                 new[bias] = new[bias] - _rows(params, weight) @ t
                 touched.add(bias)
         for name in touched:

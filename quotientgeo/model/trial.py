@@ -103,7 +103,7 @@ class Trial:
 
     def controls(self) -> dict[str, float | None]:
         """Per block, |d outputs / d A| at A = I of the motion of G alone, relative to the outputs; from one backward pass of a
-        random combination of them. Of a shift with compensators the uncompensated one; without, that of its carrying block.
+        random combination of them. Of a shift the motion of its first leg alone; of one without other parts, see ``_borrowed``.
         """
         stacks = self.graph.stacks()
         moves = [torch.eye(s.h).expand(len(s), -1, -1).to(self.base[s.names[0]]).clone() for s in stacks]
@@ -112,7 +112,7 @@ class Trial:
         params = self.base
         for stack, elements in zip(stacks, moves, strict=True):
             params = stack.act(params, elements, sides="G")
-        params = self.graph.translations.apply(params, amounts, compensate=False)
+        params = self.graph.translations.apply(params, amounts, alone=True)
         combination = self._combination(self._outputs(params))
         if not combination.requires_grad:
             return self._finite_controls()
@@ -146,16 +146,16 @@ class Trial:
                     elements[i] = self.elements[block.name]
                     found[block.name] = change(self._outputs(stack.act(self.base, elements, sides="G")), self.reference)
             for name, t in self.amounts.items():
-                params = self.graph.translations.apply(self.base, {name: t}, compensate=False)
+                params = self.graph.translations.apply(self.base, {name: t}, alone=True)
                 found[name] = change(self._outputs(params), self.reference)
         return found | self._borrowed(found)
 
     def _borrowed(self, found: dict[str, float | None]) -> dict[str, float | None]:
-        """Controls of the shifts without compensators: that of a carrying block; of one that nobody carries none, or zero where
-        the outputs do not depend on it even by rounding, since then they do not depend on it for some other reason."""
+        """Controls of the shifts of one leg and no compensator: that of a carrying block; of one that nobody carries none, or
+        zero where the outputs do not depend on it even by rounding, since then the reason may be another than the symmetry."""
         borrowed: dict[str, float | None] = {}
         for shift in self.graph.shifts:
-            if not shift.compensators:
+            if not shift.compensators and len(shift.legs) == 1:
                 carried = [found[name] or 0.0 for name in self.graph.carriers(shift)]
                 borrowed[shift.name] = max(carried) if carried else (None if found[shift.name] else 0.0)
         return borrowed

@@ -113,6 +113,19 @@ def test_a_shift_of_what_the_batch_does_not_read_is_inconclusive():
     assert (entry.control, entry.status) == (None, "passed")
 
 
+def test_a_shift_of_several_legs_is_compared_with_its_first_leg_alone():
+    """Its own gradient cancels to exactly zero, which says nothing against it."""
+    model = nn.Module()
+    model.plus, model.minus = nn.Parameter(torch.randn(3)), nn.Parameter(torch.randn(3))
+    model.forward = lambda x: x + model.plus - model.minus
+    graph = qg.SymmetryGraph(model.eval())
+    graph.add(qg.ShiftBlock("both", (qg.Leg("plus"), qg.Leg("minus"))))
+    (entry,) = graph.verify((torch.ones(3),)).entries
+    assert entry.control is not None
+    assert entry.control > 0.1
+    assert entry.status == "passed"
+
+
 def test_the_point_close_by_does_not_depend_on_the_gauge():
     """A perturbation in raw coordinates would be enormous in an ill-conditioned gauge."""
     model = tiny(biases="qo").double()
