@@ -5,12 +5,17 @@ from __future__ import annotations
 from functools import cache
 from importlib import import_module
 from types import ModuleType
+from typing import TypeVar
 
 from torch import Tensor
 
 from quotientgeo.errors import DeclarationError
+from quotientgeo.geometry.span import Span
 
 ORDERS = (1, 2, 3, 4)
+
+
+Factor = TypeVar("Factor", Tensor, Span)
 
 
 @cache
@@ -19,8 +24,8 @@ def generated_code(metric: str) -> ModuleType:
     return import_module(f"quotientgeo.catalogue.gl_pair_{metric}.generated")
 
 
-def taylor_point(metric: str, order: int, G: Tensor, H: Tensor, xi_G: Tensor, xi_H: Tensor) -> tuple[Tensor, Tensor]:
-    """End point at t = 1 of the order-k Taylor polynomial of the geodesic from (G, H) along (xi_G, xi_H)."""
+def taylor_point(metric: str, order: int, G: Factor, H: Factor, xi_G: Factor, xi_H: Factor) -> tuple[Factor, Factor]:
+    """End point at t = 1 of the order-k Taylor polynomial of the geodesic from (G, H) along (xi_G, xi_H), on tensors or spans."""
     if order not in ORDERS:
         raise DeclarationError(f"geodesic order must be one of {ORDERS}, got {order!r}")
     end_G, end_H = getattr(generated_code(metric), f"taylor_{order}")(G, H, xi_G, xi_H)

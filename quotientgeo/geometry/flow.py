@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -35,29 +35,46 @@ COLLAPSE_FRACTION = 1e-3  # s_h below this fraction of its start: the geodesic r
 _STEP_CAP = 1024
 
 
+class _GramInverse(torch.autograd.Function):
+    """P^-1 of a positive definite P (..., h, h) by Cholesky, NaN where P is singular or indefinite; differentiable twice."""
+
+    @staticmethod
+    def forward(ctx: Any, P: Tensor) -> Tensor:
+        factor, failed = torch.linalg.cholesky_ex(P)
+        inverse = torch.where((failed != 0)[..., None, None], math.nan, torch.cholesky_inverse(factor))
+        ctx.save_for_backward(inverse)
+        return inverse
+
+    @staticmethod
+    def backward(ctx: Any, d_inverse: Tensor) -> Tensor:
+        (inverse,) = ctx.saved_tensors
+        return -(inverse @ d_inverse @ inverse)
+
+
+def split(F: Tensor, V: Tensor) -> tuple[Tensor, Tensor]:
+    """(F'V (..., h, h), V - F F'V): the core of V (..., n, h) and its part normal to the frame."""
+    core = F.mT @ V
+    return core, V - F @ core
+
+
+def relative_spectrum(frames: Frames, dtype: torch.dtype) -> Tensor:
+    """s / s_1 as a row (..., 1, h)."""
+    return row(frames.s / frames.s[..., :1], dtype)
+
+
 class Reduced(NamedTuple):
     """The reduced system of both factors, stacked on the first axis (G, then H)."""
 
-    F: tuple[Tensor, Tensor]  # frames (..., n, h), (..., m, h)
-    N: tuple[Tensor, Tensor]  # normal parts of the initial velocities, same shapes
-    gram: Tensor  # N'N, (2, ..., h, h)
     core: Tensor  # F'V, (2, ..., h, h)
+    gram: Tensor  # N'N, (2, ..., h, h)
     s: Tensor  # s / s_1 as a row, (..., 1, h)
 
     @classmethod
     def at(cls, frames: Frames, V_G: Tensor, V_H: Tensor) -> Reduced:
         """The system with initial velocities V_G (..., n, h), V_H (..., m, h) of Y_G, Y_H, frames in their dtype."""
-        core_G, core_H = frames.F_G.mT @ V_G, frames.F_H.mT @ V_H
-        N_G, N_H = V_G - frames.F_G @ core_G, V_H - frames.F_H @ core_H
-        s = row(frames.s / frames.s[..., :1], V_G.dtype)
+        core_G, N_G, core_H, N_H = *split(frames.F_G, V_G), *split(frames.F_H, V_H)
         gram = torch.stack([N_G.mT @ N_G, N_H.mT @ N_H])
-        return cls((frames.F_G, frames.F_H), (N_G, N_H), gram, torch.stack([core_G, core_H]), s)
-
-    def points(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """(Y_G, Y_H) of coefficients x (2, ..., 2h, h)."""
-        h = x.shape[-1]
-        Y_G, Y_H = (F @ part[..., :h, :] + N @ part[..., h:, :] for F, N, part in zip(self.F, self.N, x, strict=True))
-        return Y_G, Y_H
+        return cls(torch.stack([core_G, core_H]), gram, relative_spectrum(frames, V_G.dtype))
 
     def start(self) -> tuple[Tensor, Tensor]:
         """Coefficients of points and momenta at t = 0, both (2, ..., 2h, h)."""
@@ -73,8 +90,7 @@ class Reduced(NamedTuple):
 
     def rate(self, x: Tensor, e: Tensor) -> tuple[Tensor, Tensor]:
         """Time derivatives of coefficients and momenta. A singular Gram gives NaN, not an error: no wait for the device."""
-        inverse, failed = torch.linalg.inv_ex(self.own_gram(x))
-        inverse = torch.where((failed != 0)[..., None, None], math.nan, inverse)
+        inverse = _GramInverse.apply(self.own_gram(x))
         velocity = (e @ inverse.flip(0)) / self.s
         return velocity, (x * self.s) @ self.own_gram(velocity).flip(0)
 
@@ -112,9 +128,11 @@ def integrate(
 @torch.no_grad()
 def smallest_singular_ratio(frames: Frames, V_G: Tensor, V_H: Tensor, steps: int) -> Tensor:
     """min over all Runge-Kutta stages of s_h(G H') / s_h at the start, shape (...), in float64; 0 where not finite."""
-    system = Reduced.at(frames.to(torch.float64), V_G.double(), V_H.double())
+    frames, V_G, V_H = frames.to(torch.float64), V_G.double(), V_H.double()
+    system = Reduced.at(frames, V_G, V_H)
     _, h = system.s.shape[-2:]
-    R = torch.stack([torch.linalg.qr(torch.nan_to_num(N), mode="r").R for N in system.N])
+    normal = (split(frames.F_G, V_G)[1], split(frames.F_H, V_H)[1])
+    R = torch.stack([torch.linalg.qr(torch.nan_to_num(N), mode="r").R for N in normal])
     lowest = torch.full(system.core.shape[1:-2], math.inf, dtype=torch.float64, device=R.device)
 
     def watch(x: Tensor) -> None:

@@ -14,7 +14,8 @@ from torch import Tensor
 
 from quotientgeo.geometry.catalogue_code import taylor_point
 from quotientgeo.geometry.coordinates import Horizontal, embed, extract
-from quotientgeo.geometry.gauge import Frames
+from quotientgeo.geometry.gauge import Frames, row
+from quotientgeo.geometry.span import Span
 
 LARGEST_SERIES = 1.5  # beyond this radius terms grow before they fall, and the matrix exponential's scaling is better
 
@@ -72,13 +73,18 @@ def exponential(
     N_G, N_H = X_G - frames.F_G @ core_G, X_H - frames.F_H @ core_H
     core = torch.stack([core_G, core_H])
     gram = torch.stack([N_G.mT @ N_G, N_H.mT @ N_H])
-    degree = None if rho is None else series_degree(rho, core.dtype)
-    u, q = _plane(core, gram) if degree is None else _plane_series(core, gram, degree)
+    u, q = _within_plane(core, gram, rho)
     return frames.F_G @ u[0] + N_G @ q[0], frames.F_H @ u[1] + N_H @ q[1]
 
 
+def _within_plane(core: Tensor, gram: Tensor, rho: float | None) -> tuple[Tensor, Tensor]:
+    """(u exp(a'), q exp(a')) of ``exponential`` for cores a and normal Grams C, both (..., h, h)."""
+    degree = None if rho is None else series_degree(rho, core.dtype)
+    return _plane(core, gram) if degree is None else _plane_series(core, gram, degree)
+
+
 def _plane(core: Tensor, gram: Tensor) -> tuple[Tensor, Tensor]:
-    """(u exp(a'), q exp(a')) for cores a and normal Grams C, both (..., h, h)."""
+    """What ``_within_plane`` gives, by matrix exponentials."""
     h = core.shape[-1]
     identity = torch.eye(h, dtype=core.dtype, device=core.device).expand_as(core)
     top = torch.cat([core - core.mT, -gram], -1)
@@ -126,3 +132,23 @@ def taylor(frames: Frames, X_G: Tensor, X_H: Tensor, order: int) -> tuple[Tensor
     """End points at t = 1 of the Taylor polynomial of order 1-4 of the geodesic, by the catalogue's generated code."""
     frames = frames.to(X_G.dtype)
     return taylor_point("invariant", order, frames.F_G, frames.F_H, X_G, X_H)
+
+
+def coefficients(
+    frames: Frames, core: Tensor, gram: Tensor, geodesic: int | str, steps: int | None, rho: float | None
+) -> tuple[Tensor, Tensor]:
+    """(u, q), both (2, ..., h, h): the end point at t = 1 in the balanced gauge is F u + N q, factor by factor.
+
+    ``core`` (2, ..., h, h) and ``gram`` = N'N (2, ..., h, h) describe the tangent F core + N of both factors in the canonical
+    representation. ``steps`` has no effect.
+    """
+    if geodesic == "exact":
+        u, q = _within_plane(core, gram, rho)
+    else:
+        identity = torch.eye(core.shape[-1], dtype=core.dtype, device=core.device).expand_as(core)
+        points = [Span(one, torch.zeros_like(one), N) for one, N in zip(identity, gram, strict=True)]
+        tangents = [Span(a, one, N) for a, one, N in zip(core, identity, gram, strict=True)]
+        end_G, end_H = taylor_point("invariant", int(geodesic), *points, *tangents)
+        u, q = torch.stack([end_G.u, end_H.u]), torch.stack([end_G.q, end_H.q])
+    balance = row(frames.s.sqrt(), core.dtype)
+    return u * balance, q * balance

@@ -16,6 +16,7 @@ from quotientgeo.geometry import flow
 from quotientgeo.geometry.catalogue_code import taylor_point
 from quotientgeo.geometry.coordinates import Horizontal, embed, extract
 from quotientgeo.geometry.gauge import Frames, row
+from quotientgeo.geometry.span import Span
 
 
 def canonical_columns(frames: Frames) -> Tensor:
@@ -69,9 +70,15 @@ def exponential(
     frames = frames.to(X_G.dtype)
     columns = canonical_columns(frames)
     whitening = row(columns.reciprocal(), X_G.dtype)
-    system = flow.Reduced.at(frames, X_G * whitening, X_H * whitening)
-    Y_G, Y_H = system.points(flow.integrate(system, steps or flow.DEFAULT_STEPS))
-    return Y_G * row(columns, X_G.dtype), Y_H * row(columns, X_G.dtype)
+    (core_G, N_G), (core_H, N_H) = (
+        flow.split(frames.F_G, X_G * whitening),
+        flow.split(frames.F_H, X_H * whitening),
+    )
+    core, gram = torch.stack([core_G, core_H]), torch.stack([N_G.mT @ N_G, N_H.mT @ N_H])
+    system = flow.Reduced(core, gram, flow.relative_spectrum(frames, core.dtype))
+    u, q = flow.integrate(system, steps or flow.DEFAULT_STEPS).tensor_split(2, -2)
+    scale = row(columns, X_G.dtype)
+    return (frames.F_G @ u[0] + N_G @ q[0]) * scale, (frames.F_H @ u[1] + N_H @ q[1]) * scale
 
 
 def taylor(frames: Frames, X_G: Tensor, X_H: Tensor, order: int) -> tuple[Tensor, Tensor]:
@@ -85,3 +92,26 @@ def taylor(frames: Frames, X_G: Tensor, X_H: Tensor, order: int) -> tuple[Tensor
     columns, scale = row(canonical_columns(frames) / size, X_G.dtype), row(size, X_G.dtype)
     end_G, end_H = taylor_point("mixed", order, frames.F_G * columns, frames.F_H * columns, X_G / scale, X_H / scale)
     return end_G * scale, end_H * scale
+
+
+def coefficients(
+    frames: Frames, core: Tensor, gram: Tensor, geodesic: int | str, steps: int | None, rho: float | None
+) -> tuple[Tensor, Tensor]:
+    """(u, q), both (2, ..., h, h): the end point at t = 1 in the balanced gauge is F u + N q, factor by factor.
+
+    ``core`` (2, ..., h, h) and ``gram`` = N'N (2, ..., h, h) describe the whitened tangent F core + N of both factors (see
+    ``coordinates``); the canonical representation of that tangent is (F core + N) s^-1/2.
+    """
+    columns = row(canonical_columns(frames), core.dtype)
+    if geodesic == "exact":
+        inverse = row(frames.s.reciprocal(), core.dtype)
+        system = flow.Reduced(core * inverse, inverse.mT * gram * inverse, flow.relative_spectrum(frames, core.dtype))
+        u, q = flow.integrate(system, steps or flow.DEFAULT_STEPS).tensor_split(2, -2)
+        return u * columns, inverse.mT * q * columns
+    size = row(frames.s[..., :1].sqrt(), core.dtype)  # as in ``taylor``
+    identity = torch.eye(core.shape[-1], dtype=core.dtype, device=core.device)
+    point, velocity = identity * (columns / size), 1 / (columns * size)
+    points = [Span(point, torch.zeros_like(point), one) for one in gram]
+    tangents = [Span(a * velocity, identity * velocity, one) for a, one in zip(core, gram, strict=True)]
+    end_G, end_H = taylor_point("mixed", int(geodesic), *points, *tangents)
+    return torch.stack([end_G.u, end_H.u]) * size, torch.stack([end_G.q, end_H.q]) * size

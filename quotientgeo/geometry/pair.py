@@ -39,6 +39,14 @@ class MetricFunctions(Protocol):
 
     def taylor(self, frames: Frames, X_G: Tensor, X_H: Tensor, order: int) -> tuple[Tensor, Tensor]: ...
 
+    def weights(self, frames: Frames, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+        """w_G, w_H (..., h, h) of the cores w_G * c and (w_H * c)' of a horizontal tangent."""
+
+    def coefficients(
+        self, frames: Frames, core: Tensor, gram: Tensor, geodesic: int | str, steps: int | None, rho: float | None
+    ) -> tuple[Tensor, Tensor]:
+        """u, q (2, ..., h, h) of the end point F u + N q in the balanced gauge."""
+
 
 METRICS: dict[str, MetricFunctions] = {
     "invariant": cast(MetricFunctions, invariant),
@@ -151,6 +159,14 @@ class PairGeometry:
         Y_G, Y_H = self._end(frames, *self._functions.lift(frames, z), rho=self.rho)
         balance = row(self.frames.s.sqrt() / self._functions.canonical_columns(self.frames), z.c.dtype)
         return Y_G * balance, Y_H * balance
+
+    def weights(self) -> tuple[Tensor, Tensor]:
+        """w_G, w_H (..., h, h) in ``dtype``: the whitened cores of z are w_G * c and (w_H * c)'."""
+        return self._functions.weights(self._working_frames, self.dtype)
+
+    def coefficients(self, core: Tensor, gram: Tensor) -> tuple[Tensor, Tensor]:
+        """u, q (2, ..., h, h) such that ``exp`` of the whitened tangent F core + N, with N'N = gram, is F u + N q."""
+        return self._functions.coefficients(self._working_frames, core, gram, self.geodesic, self.steps, self.rho)
 
     def _end(self, frames: Frames, X_G: Tensor, X_H: Tensor, rho: float | None = None) -> tuple[Tensor, Tensor]:
         if self.geodesic == "exact":

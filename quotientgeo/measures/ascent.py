@@ -57,31 +57,28 @@ class BatchAscent:
         self.problem, self.objective = problem, objective
         self.seen: Observation = observe(objective, model, parameters)
         self.atlas: Atlas = problem.atlas(self.seen)
+        self.workspace = self.atlas.workspace(self.seen.tables)
 
     def value(self, z: Tensor) -> Tensor:
-        with torch.no_grad():
-            with full_precision(z.device):
-                parameters = self.atlas.parameters(z)
+        with torch.no_grad(), full_precision(z.device):
+            parameters = self.workspace.move(z)
+        with self.objective.reading(self.seen.tables):
             return self.objective.value(parameters)
 
     def value_and_gradient(self, z: Tensor) -> tuple[Tensor, Tensor]:
-        """Loss and dL/dz. The chart is differentiated once, however many micro-batches the loss took."""
-        leaf = z.detach().requires_grad_()
-        with torch.enable_grad(), full_precision(z.device):
-            parameters = self.atlas.parameters(leaf)
-        moved = [name for name, tensor in parameters.items() if tensor.requires_grad]
-        value, gradient = self.objective.value_and_gradient(parameters, moved)
-        pulled = {name: g for name, g in gradient.items() if g is not None}
-        if not pulled:
-            return value, torch.zeros_like(z)
-        outputs = [parameters[name] for name in pulled]
-        with full_precision(z.device):
-            (dz,) = torch.autograd.grad(outputs, leaf, grad_outputs=list(pulled.values()))
-        return value, dz
+        """Loss and dL/dz, the latter in a buffer that the next call overwrites. However many micro-batches the loss takes, its
+        gradient is pulled back to z once."""
+        with torch.no_grad(), full_precision(z.device):
+            parameters = self.workspace.move(z)
+        with self.objective.reading(self.seen.tables):
+            value, gradient = self.objective.value_and_gradient(parameters, self.workspace.names)
+        with torch.no_grad(), full_precision(z.device):
+            return value, self.workspace.pull(gradient)
 
     def run(self, settings: Settings, batch_index: int, progress: Progress | None = None) -> Found:
         zero = self.atlas.zero()
-        reference = self.value_and_gradient(zero)
+        loss, gradient = self.value_and_gradient(zero)
+        reference = (loss, gradient.clone())
         self._check_reference(reference[0])
         best, best_start, traces = None, 0, []
         for start in range(settings.starts):
@@ -183,6 +180,7 @@ class BatchAscent:
             return maximum
         self.problem = self.problem.with_geometries(refined)
         self.atlas = self.problem.atlas(self.seen)
+        self.workspace = self.atlas.workspace(self.seen.tables)
         settled = float(self.value(z))
         if not math.isfinite(settled):
             raise NonFiniteLossError(

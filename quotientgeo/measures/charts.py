@@ -6,7 +6,7 @@ A chart owns some entries of the parameters and a stretch of z. ``Atlas`` joins 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -14,10 +14,12 @@ import torch
 from torch import Tensor
 
 from quotientgeo.geometry.coordinates import Horizontal, draw_start
+from quotientgeo.geometry.first_order import FirstOrder
 from quotientgeo.geometry.pair import PairGeometry
+from quotientgeo.measures.movers import DifferentiatedMover, ElementwiseMover, PairMover
+from quotientgeo.measures.tables import Table
+from quotientgeo.measures.workspace import Mover, Parameters, Workspace
 from quotientgeo.model.stacks import PairStack
-
-Parameters = dict[str, Tensor]
 
 
 class Chart(Protocol):
@@ -29,6 +31,9 @@ class Chart(Protocol):
 
     def write(self, z: Tensor, parameters: Parameters) -> Parameters:
         """New tensors for the names this chart moves; nothing is changed in place. Differentiable in z."""
+
+    def mover(self, base: Parameters, tables: Mapping[str, Table]) -> Mover:
+        """The same map in place, with its pullback; an embedding in ``tables`` is handed on as its read rows alone."""
 
     def random_direction(self, generator: torch.Generator) -> Tensor:
         """An isotropic Gaussian direction in the chart's tangent space, independent of the gauge, on the CPU in float64."""
@@ -50,23 +55,36 @@ class PairChart:
 
     @property
     def _shapes(self) -> tuple[torch.Size, torch.Size, torch.Size]:
+        """Of c, N_G' and N_H', as stored."""
         F_G, F_H, s = self.geometry.frames.F_G, self.geometry.frames.F_H, self.geometry.frames.s
-        return torch.Size((*s.shape, s.shape[-1])), F_G.shape, F_H.shape
+        return torch.Size((*s.shape, s.shape[-1])), F_G.mT.shape, F_H.mT.shape
 
     @property
     def dimension(self) -> int:
         return sum(shape.numel() for shape in self._shapes)
 
-    def unflatten(self, z: Tensor) -> Horizontal:
+    def stored(self, z: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Views c (B, h, h), N_G' (B, h, n), N_H' (B, h, m) of this chart's stretch of z."""
         parts = z.split([shape.numel() for shape in self._shapes])
-        return Horizontal(*(part.view(shape) for part, shape in zip(parts, self._shapes, strict=True)))
+        c, N_G, N_H = (part.view(shape) for part, shape in zip(parts, self._shapes, strict=True))
+        return c, N_G, N_H
+
+    def unflatten(self, z: Tensor) -> Horizontal:
+        c, N_G, N_H = self.stored(z)
+        return Horizontal(c, N_G.mT, N_H.mT)
+
+    def flatten(self, z: Horizontal) -> Tensor:
+        """The inverse of ``unflatten``."""
+        return torch.cat([part.flatten() for part in (z.c, z.N_G.mT, z.N_H.mT)])
 
     def write(self, z: Tensor, parameters: Parameters) -> Parameters:
         return self.stack.write(parameters, *self.geometry.exp(self.unflatten(z)))
 
+    def mover(self, base: Parameters, tables: Mapping[str, Table]) -> Mover:
+        return PairMover(self) if FirstOrder.suits(self.geometry) else DifferentiatedMover(self)
+
     def random_direction(self, generator: torch.Generator) -> Tensor:
-        start = draw_start(self.exact_geometry.frames, generator)
-        return torch.cat([part.flatten().cpu() for part in start])
+        return self.flatten(draw_start(self.exact_geometry.frames, generator)).cpu()
 
     def shares(self, values: Tensor) -> dict[str, Tensor]:
         c, N_G, N_H = (part.sum((-2, -1)) for part in self.unflatten(values))
@@ -108,6 +126,9 @@ class ElementwiseChart:
             step, base = stretch.scale * piece.view(stretch.scale.shape), parameters[stretch.name]
             moved[stretch.name] = base + step if stretch.rows is None else base.index_add(0, stretch.rows, step)
         return moved
+
+    def mover(self, base: Parameters, tables: Mapping[str, Table]) -> Mover:
+        return ElementwiseMover(self.stretches, base, tables)
 
     def random_direction(self, generator: torch.Generator) -> Tensor:
         parts = []
@@ -155,6 +176,15 @@ class Atlas:
         for chart, piece in zip(self.charts, self.pieces(z), strict=True):
             current.update(chart.write(piece, current))
         return current
+
+    def workspace(self, tables: Mapping[str, Table] | None = None) -> Workspace:
+        """The map of ``parameters`` in place, for first-order work; embeddings in ``tables`` consist of their read rows alone.
+
+        Elementwise charts come first in it: pair charts then write their own entries over what those copied.
+        """
+        order = sorted(range(len(self.charts)), key=lambda i: isinstance(self.charts[i], PairChart))
+        movers = [self.charts[i].mover(self.base, tables or {}) for i in range(len(self.charts))]
+        return Workspace(movers, [chart.dimension for chart in self.charts], self.base, order)
 
     def zero(self) -> Tensor:
         return torch.zeros(self.dimension, dtype=self._like.dtype, device=self._like.device)

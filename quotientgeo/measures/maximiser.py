@@ -17,9 +17,12 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from quotientgeo.measures.vectors import copy_where_, inner_products, is_tame, project_ball, tame_
+
 MOMENTUM = 0.75
 FIRST_PERIOD, PERIOD_DECREASE, SHORTEST_PERIOD = 0.22, 0.03, 0.06
 SUCCESS_FRACTION = 0.75
+_TINY = torch.finfo(torch.float64).tiny
 
 ValueAndGradient = Callable[[Tensor], tuple[Tensor, Tensor]]
 Value = Callable[[Tensor], Tensor]
@@ -52,25 +55,6 @@ def check_points(steps: int) -> frozenset[int]:
     return frozenset(math.ceil(round(p * steps, 9)) for p in fractions[1:] if p < 1.0)
 
 
-def norm(z: Tensor) -> Tensor:
-    """|z|_2, accumulated in float64: a float32 sum over millions of squares is off by more than a ball's tolerance."""
-    return torch.linalg.vector_norm(z, dtype=torch.float64)
-
-
-def project_ball(z: Tensor, radius: float) -> Tensor:
-    """Nearest point of the ball |z| <= radius: z min(1, radius/|z|)."""
-    shrink = (radius / norm(z).clamp_min(torch.finfo(torch.float64).tiny)).clamp_max(1.0)
-    return z * shrink.to(z.dtype)
-
-
-def _unit(g: Tensor) -> Tensor:
-    """g/|g|, and 0 where g = 0 (a stationary point moves nowhere). Scaled by the largest entry first, so that no square
-    over- or underflows."""
-    largest = torch.linalg.vector_norm(g, ord=math.inf)
-    scaled = g / torch.where(largest > 0, largest, torch.ones_like(largest))
-    return scaled / norm(scaled).clamp_min(1.0).to(g.dtype)
-
-
 def auto_pgd(
     value_and_gradient: ValueAndGradient,
     value: Value,
@@ -84,19 +68,17 @@ def auto_pgd(
     """Maximise over |z| <= radius from ``start`` (d,) with ``steps`` moves.
 
     Costs one value-and-gradient at each of the points 0 .. steps-1 and one value at the last; ``known`` is the value and
-    gradient at the start, if the caller has them. The first step length is 2 radius.
+    gradient at the start, if the caller has them. The first step length is 2 radius. Points handed to the callables, and
+    gradients they return, may be overwritten by the next step.
     """
     state = _State(project_ball(start, radius), known, value_and_gradient, radius)
     marks, period_start = check_points(steps), 0
     for k in range(1, steps + 1):
-        candidate = project_ball(state.z + state.step_length * _unit(state.gradient), radius)
-        if k > 1:
-            mixed = state.z + MOMENTUM * (candidate - state.z) + (1 - MOMENTUM) * (state.z - state.previous)
-            candidate = project_ball(mixed, radius)
+        state.advance(first=k == 1)
         if k == steps:
-            state.visit(candidate, value(candidate), None)
+            state.visit(value(state.z), None)
         else:
-            state.visit(candidate, *value_and_gradient(candidate))
+            state.visit(*value_and_gradient(state.z))
             if k in marks:
                 state.reconsider(period=k - period_start)
                 period_start = k
@@ -107,35 +89,82 @@ def auto_pgd(
 
 
 class _State:
-    """Point, gradient, best point and step length of one ascent, all on the device."""
+    """Point, gradient, best point and step length of one ascent, all on the device, in five buffers of d coordinates.
+
+    A step is one linear combination of z, the gradient g and the previous point, whose coefficients follow from inner
+    products: no other pass over the coordinates is made.
+    """
 
     def __init__(
         self, start: Tensor, known: tuple[Tensor, Tensor] | None, evaluate: ValueAndGradient, radius: float
     ) -> None:
-        value, gradient = known if known is not None else evaluate(start)
-        self.z, self.gradient, self.previous = start, gradient, start
-        self.best_point, self.best_value, self.best_gradient = start, value, gradient
+        self.radius = radius
+        self.z, self.previous = start.clone(), start.clone()
+        value, gradient = known if known is not None else evaluate(self.z)
+        self.gradient = gradient.clone() if known is not None else gradient
+        self.best_point, self.best_value, self.best_gradient = start.clone(), value, gradient.clone()
         self.best_step = torch.zeros((), dtype=torch.int64, device=start.device)
         self.values = [value]
         self.finite, self.bad_point = torch.isfinite(value), start
-        self.step_length = torch.full((), 2.0 * radius, dtype=start.dtype, device=start.device)
+        self.step_length = torch.full((), 2.0 * radius, dtype=torch.float64, device=start.device)
+        (self.z_previous,) = (self.previous_square,) = inner_products(start, [start])
         self.successes = torch.zeros((), dtype=torch.int64, device=start.device)
         self.best_at_mark = value
         self.halved_at_mark = torch.zeros((), dtype=torch.bool, device=start.device)
 
-    def visit(self, z: Tensor, value: Tensor, gradient: Tensor | None) -> None:
+    def advance(self, first: bool) -> None:
+        """Move z: candidate = proj(z + step g/|g|), then proj(z + 0.75 (candidate - z) + 0.25 (z - previous)); the first
+        time the candidate itself."""
+        gg, gz, gp = self._gradient_products()
+        (zz,) = inner_products(self.z, [self.z])
+        zp, pp = self.z_previous, self.previous_square
+        t = torch.where(gg > 0, self.step_length / gg.clamp_min(_TINY).sqrt(), gg)  # a NaN stays one
+        f = self._shrink(zz + 2 * t * gz + t * t * gg)
+        a, b, c = f, f * t, torch.zeros_like(f)
+        if not first:
+            a, b, c = MOMENTUM * (a - 1) + 2 - MOMENTUM, MOMENTUM * b, c - (1 - MOMENTUM)
+        e = self._shrink(a * a * zz + b * b * gg + c * c * pp + 2 * (a * b * gz + a * c * zp + b * c * gp))
+        a, b, c = e * a, e * b, e * c
+        self.previous.mul_(c.to(self.z.dtype))
+        self.previous.addcmul_(self.z, a.to(self.z.dtype)).addcmul_(self.gradient, b.to(self.z.dtype))
+        self.z, self.previous = self.previous, self.z
+        self.z_previous, self.previous_square = a * zz + b * gz + c * zp, zz
+
+    def _gradient_products(self) -> list[Tensor]:
+        """g'g, g'z, g'p, with g scaled where its squares leave the range of floating point: its direction is all that counts.
+
+        On a device always: asking whether it is needed would wait for the answer.
+        """
+        others, on_cpu = [self.gradient, self.z, self.previous], self.gradient.device.type == "cpu"
+        if on_cpu:
+            products = inner_products(self.gradient, others)
+            if is_tame(products[0], self.gradient.dtype):
+                return products
+        tame_(self.gradient)
+        return inner_products(self.gradient, others)
+
+    def _shrink(self, square: Tensor) -> Tensor:
+        """min(1, radius / |x|) from |x|^2."""
+        return (self.radius / square.clamp_min(_TINY).sqrt()).clamp_max(1.0)
+
+    def visit(self, value: Tensor, gradient: Tensor | None) -> None:
         better = value > self.best_value
-        self.bad_point = torch.where(self.finite, z, self.bad_point)  # follows z up to the first bad value
-        self.finite = self.finite & torch.isfinite(value)
-        self.previous, self.z = self.z, z
-        self.best_point = torch.where(better, z, self.best_point)
+        finite = torch.isfinite(value)
+        if self.bad_point_needed(finite):
+            self.bad_point = torch.where(self.finite & ~finite, self.z, self.bad_point)
+        self.finite = self.finite & finite
+        copy_where_(better, self.z, self.best_point)
         self.best_value = torch.where(better, value, self.best_value)
         self.best_step = torch.where(better, len(self.values), self.best_step)
         if gradient is not None:
             self.gradient = gradient
-            self.best_gradient = torch.where(better, gradient, self.best_gradient)
+            copy_where_(better, gradient, self.best_gradient)
         self.successes = self.successes + better
         self.values.append(value)
+
+    def bad_point_needed(self, finite: Tensor) -> bool:
+        """On a CPU only where the value is not finite; on a device always, rather than wait for the answer."""
+        return finite.device.type != "cpu" or not bool(finite)
 
     def reconsider(self, period: int) -> None:
         """Halve the step and go back to the best point if too few steps since the last mark raised the best value, or if
@@ -144,8 +173,11 @@ class _State:
         stalled = ~self.halved_at_mark & (self.best_value == self.best_at_mark)
         halve = too_few | stalled
         self.step_length = torch.where(halve, self.step_length / 2, self.step_length)
-        self.z = torch.where(halve, self.best_point, self.z)
-        self.gradient = torch.where(halve, self.best_gradient, self.gradient)
-        self.previous = torch.where(halve, self.z, self.previous)  # no momentum across a restart
+        copy_where_(halve, self.best_point, self.z)
+        copy_where_(halve, self.best_gradient, self.gradient)
+        copy_where_(halve, self.best_point, self.previous)  # no momentum across a restart
+        (square,) = inner_products(self.z, [self.z])
+        self.z_previous = torch.where(halve, square, self.z_previous)
+        self.previous_square = torch.where(halve, square, self.previous_square)
         self.halved_at_mark, self.best_at_mark = halve, self.best_value
         self.successes = torch.zeros_like(self.successes)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import torch
@@ -11,6 +12,7 @@ from torch.func import functional_call
 
 from quotientgeo.errors import LossError
 from quotientgeo.measures.batches import Batch, split_batch
+from quotientgeo.measures.tables import Table
 
 Loss = Callable[[nn.Module, Batch], Any]
 Parameters = Mapping[str, Tensor]
@@ -49,7 +51,7 @@ class Objective:
     with unequal counts is not the mean over the whole. Sums are added up in float64. ``constants`` are buffers to be used
     in place of the model's own, ``aliases`` further names of a parameter whose memory the model holds twice. With a
     ``training_seed`` every evaluation sees the same random numbers, so that a model in training mode still has one loss
-    function.
+    function. Of the embeddings in ``tables`` the parameters given are the read rows alone.
     """
 
     def __init__(
@@ -67,6 +69,16 @@ class Objective:
         self._training_seed = training_seed
         self._aliases = dict(aliases or {})
         self._bound = _Bound(model, loss if loss is not None else model_loss)
+        self._tables: Mapping[str, Table] = {}
+
+    @contextmanager
+    def reading(self, tables: Mapping[str, Table]) -> Iterator[None]:
+        """Inside, parameters named in ``tables`` are compact: their read rows alone."""
+        self._tables, before = tables, self._tables
+        try:
+            yield
+        finally:
+            self._tables = before
 
     def value(self, parameters: Parameters) -> Tensor:
         """The loss, a float64 scalar on the device of the parameters."""
@@ -88,10 +100,12 @@ class Objective:
                 part, count = self._part(leaves | constants, batch)
             if not part.requires_grad:
                 raise LossError("the loss does not depend on the model's parameters (was it computed under no_grad?)")
+            # of a single part the mean is differentiated at once, which spares a pass over all gradients
+            weight = torch.ones_like(part) if len(self.micro_batches) > 1 else count.reciprocal().to(part.dtype)
             with torch.autocast(
                 part.device.type, enabled=False
             ):  # it is for forward passes; a backward follows its forward
-                found = torch.autograd.grad(part, list(leaves.values()), allow_unused=True)
+                found = torch.autograd.grad(part, list(leaves.values()), weight, allow_unused=True)
             for name, g in zip(leaves, found, strict=True):
                 if g is not None:
                     held = gradients[name]
@@ -99,7 +113,9 @@ class Objective:
             sums.append(part.detach())
             counts.append(count.detach())
         total = _total(counts)
-        return _total(sums) / total, {k: g if g is None else g / total.to(g.dtype) for k, g in gradients.items()}
+        if len(self.micro_batches) > 1:
+            gradients = {name: g if g is None else g / total.to(g.dtype) for name, g in gradients.items()}
+        return _total(sums) / total, gradients
 
     def _part(self, parameters: Parameters, batch: Batch) -> tuple[Tensor, Tensor]:
         shared = {other: parameters[name] for name, others in self._aliases.items() for other in others}
@@ -132,11 +148,14 @@ class Objective:
         """Every call sees copies of the buffers: a forward that updates statistics updates these."""
         buffers = {name: b.detach() for name, b in self._bound.named_buffers()} | self._constants
         tensors = swapped | {name: buffer.clone() for name, buffer in buffers.items()}
-        if self._training_seed is None:
-            return functional_call(self._bound, tensors, (batch,))
-        devices = sorted({t.device.index or 0 for t in swapped.values() if t.device.type == "cuda"})
-        with torch.random.fork_rng(devices=devices):
-            torch.manual_seed(self._training_seed)
+        with ExitStack() as stack:
+            for table in self._tables.values():
+                handle = table.module.register_forward_pre_hook(table.look_up, with_kwargs=True)
+                stack.callback(handle.remove)
+            if self._training_seed is not None:
+                devices = sorted({t.device.index or 0 for t in swapped.values() if t.device.type == "cuda"})
+                stack.enter_context(torch.random.fork_rng(devices=devices))
+                torch.manual_seed(self._training_seed)
             return functional_call(self._bound, tensors, (batch,))
 
 

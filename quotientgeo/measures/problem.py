@@ -6,7 +6,7 @@ and unused tensors may differ from the next one's.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 import torch
@@ -15,7 +15,10 @@ from torch import Tensor, nn
 from quotientgeo.geometry.pair import PairGeometry
 from quotientgeo.measures.charts import Atlas, ElementwiseChart, PairChart, Parameters, Stretch
 from quotientgeo.measures.objective import Objective
+from quotientgeo.measures.tables import Table
 from quotientgeo.model.inventory import inventory
+
+_SAME = 1e-12  # relative; the same rows go through the same operations, so the loss is the same number
 
 
 @dataclass(frozen=True)
@@ -60,6 +63,7 @@ class Observation:
     loss: Tensor
     unused: frozenset[str]
     rows: dict[str, Tensor]
+    tables: Mapping[str, Table] = field(default_factory=dict)
 
 
 def working_dtype(model: nn.Module) -> tuple[torch.dtype, str | None]:
@@ -81,6 +85,7 @@ def raised(tensors: dict[str, Tensor], dtype: torch.dtype) -> dict[str, Tensor]:
 def observe(objective: Objective, model: nn.Module, parameters: Parameters) -> Observation:
     """Loss and gradient at the given parameters, watching the embedding tables that only nn.Embedding reads."""
     read: dict[str, list[Tensor]] = {}
+    embeddings = untied_embeddings(model)
     handles = [
         module.register_forward_pre_hook(
             lambda _, args, kwargs, name=name: read.setdefault(name, []).append(
@@ -88,7 +93,7 @@ def observe(objective: Objective, model: nn.Module, parameters: Parameters) -> O
             ),
             with_kwargs=True,
         )
-        for name, module in untied_embeddings(model).items()
+        for name, module in embeddings.items()
     ]
     try:
         loss, gradient = objective.value_and_gradient(parameters)
@@ -102,7 +107,23 @@ def observe(objective: Objective, model: nn.Module, parameters: Parameters) -> O
         # a table that is also used as a matrix has gradient elsewhere: it keeps all its coordinates
         if g is not None and _zero_outside(g, touched):
             rows[name] = touched
-    return Observation(loss, frozenset(name for name, g in gradient.items() if g is None), rows)
+    unused = frozenset(name for name, g in gradient.items() if g is None)
+    made = {name: Table.of(embeddings[name], touched) for name, touched in rows.items()}
+    tables = {name: table for name, table in made.items() if table is not None}
+    return Observation(loss, unused, rows, tables if _hold(objective, parameters, tables, loss) else {})
+
+
+def _hold(objective: Objective, parameters: Parameters, tables: Mapping[str, Table], loss: Tensor) -> bool:
+    """Whether compact tables change nothing: a model that reads a weight around its embedding needs the whole of it."""
+    if not tables:
+        return False
+    compact = {name: parameters[name][table.rows] for name, table in tables.items()}
+    try:
+        with objective.reading(tables):
+            again = objective.value({**parameters, **compact})
+    except Exception:  # an index or a shape that only the whole table has
+        return False
+    return bool((again - loss).abs() <= _SAME * loss.abs())
 
 
 def untied_embeddings(model: nn.Module) -> dict[str, nn.Embedding]:

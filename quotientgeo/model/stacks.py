@@ -98,15 +98,18 @@ class LegGroup:
             self._positions[device] = torch.stack([leg.positions() for leg in self.legs]).to(device)
         return self._positions[device]
 
-    def read(self, tensor: Tensor) -> Tensor:
-        """Factor rows (blocks, rows, h): the view plus its offset."""
+    def entries(self, tensor: Tensor) -> Tensor:
+        """The entries (blocks, rows, h) that the legs own, of the parameter or of a gradient in its shape."""
         if tensor.shape != torch.Size(self.legs[0].shape):
             raise ShapeError(f"{self.tensor!r} has shape {tuple(tensor.shape)}, its legs expect {self.legs[0].shape}")
         if self.view is not None:
-            x = self.view.read(tensor)
-        else:
-            at = self.positions(tensor.device)
-            x = tensor.reshape(-1).index_select(0, at.reshape(-1)).reshape(at.shape)
+            return self.view.read(tensor)
+        at = self.positions(tensor.device)
+        return tensor.reshape(-1).index_select(0, at.reshape(-1)).reshape(at.shape)
+
+    def read(self, tensor: Tensor) -> Tensor:
+        """Factor rows (blocks, rows, h): the entries plus their offset."""
+        x = self.entries(tensor)
         return x + self.offset if self.offset else x
 
 
@@ -125,8 +128,18 @@ class Slot:
 
     def read(self, params: Params) -> Tensor:
         """(blocks with this slot, rows, h), in stack order."""
-        parts = [group.read(params[group.tensor]) for group in self.groups]
-        x = parts[0] if len(parts) == 1 else torch.cat(parts)
+        return self._gathered([group.read(params[group.tensor]) for group in self.groups])
+
+    def read_gradient(self, gradients: Mapping[str, Tensor | None], like: Tensor) -> Tensor:
+        """The adjoint of ``split``: (blocks with this slot, rows, h), zero where a parameter has no gradient."""
+        parts = []
+        for group in self.groups:
+            gradient = gradients.get(group.tensor)
+            parts.append(group.entries(like.new_zeros(group.legs[0].shape) if gradient is None else gradient))
+        return self._gathered(parts)
+
+    def _gathered(self, parts: list[Tensor]) -> Tensor:
+        x = _joined(parts, 0)
         return x if self._inverse is None else x.index_select(0, self._index(self._inverse, x.device))
 
     def split(self, x: Tensor) -> Iterable[tuple[LegGroup, Tensor]]:
@@ -187,6 +200,19 @@ class PairStack:
         """(G (B, n, h), H (B, m, h)) in the dtype and on the device of ``params``; differentiable."""
         return self._read_side("G", params), self._read_side("H", params)
 
+    def read_gradient(self, gradients: Mapping[str, Tensor | None]) -> tuple[Tensor, Tensor] | None:
+        """The adjoint of ``write``: gradients (dG (B, n, h), dH (B, m, h)) from those of the parameters.
+
+        A parameter without gradient (None, or no entry) counts as zero; None if that is all of them.
+        """
+        like = next((g for g in map(gradients.get, self.names) if g is not None), None)
+        if like is None:
+            return None
+        dG, dH = (
+            _joined([slot.read_gradient(gradients, like) for slot in self._factor[side]], 1) for side in ("G", "H")
+        )
+        return dG, dH
+
     def write(self, params: Params, G: Tensor, H: Tensor) -> dict[str, Tensor]:
         """A copy of the mapping ``params`` in which new tensors hold the factors G (B, n, h) and H (B, m, h).
 
@@ -219,8 +245,7 @@ class PairStack:
         return self._put(params, parts)
 
     def _read_side(self, side: str, params: Params) -> Tensor:
-        parts = [slot.read(params) for slot in self._factor[side]]
-        return parts[0] if len(parts) == 1 else torch.cat(parts, dim=1)
+        return _joined([slot.read(params) for slot in self._factor[side]], 1)
 
     def _put(self, params: Params, parts: Iterable[tuple[LegGroup, Tensor]]) -> dict[str, Tensor]:
         by_tensor: dict[str, list[tuple[LegGroup, Tensor]]] = defaultdict(list)
@@ -247,6 +272,13 @@ def build_stacks(
         rows = tuple((side, view.rows) for side, view in block.bound(shapes) if view.leg.role == "factor")
         stacks.setdefault((rows, block.group, block.geometry), []).append(block)
     return [PairStack(members, shapes, aliases) for members in stacks.values()]
+
+
+def _joined(parts: list[Tensor], dim: int) -> Tensor:
+    """torch.cat along ``dim`` 0 or 1 of tensors (blocks, rows, h), transposed in memory: the layout of nn.Linear."""
+    if len(parts) == 1:
+        return parts[0]
+    return torch.cat([part.mT for part in parts], dim=(0, 2)[dim]).mT
 
 
 def _assemble(old: Tensor, pieces: Sequence[tuple[LegGroup, Tensor]]) -> Tensor:

@@ -7,7 +7,8 @@ import math
 import pytest
 import torch
 
-from quotientgeo.measures.maximiser import _unit, auto_pgd, check_points, norm, project_ball
+from quotientgeo.measures.maximiser import auto_pgd, check_points
+from quotientgeo.measures.vectors import copy_where_, inner_products, norm, project_ball, tame_
 
 
 def quadratic(seed: int, d: int = 12):
@@ -115,11 +116,101 @@ def test_a_bad_value_is_flagged_with_its_point():
     assert torch.isfinite(found.best_value)
 
 
-def test_the_unit_vector_survives_extreme_gradients():
-    for scale in (1e-300, 1e-30, 1.0, 1e30, 1e300):
-        g = scale * torch.tensor([3.0, 4.0], dtype=torch.float64)
-        torch.testing.assert_close(_unit(g), torch.tensor([0.6, 0.8], dtype=torch.float64))
-    assert torch.equal(_unit(torch.zeros(2)), torch.zeros(2))
+@pytest.mark.parametrize("scale", [1e-300, 1e-30, 1.0, 1e30, 1e300])
+def test_extreme_gradients_point_the_same_way(scale):
+    """|g|^2 of the largest and smallest is no float64."""
+    _, b, value, _ = quadratic(1)
+
+    def run(factor):
+        evaluate = lambda z: (value(z), factor * b)  # noqa: E731
+        return auto_pgd(evaluate, value, torch.zeros_like(b), radius=1.0, steps=3).best_point
+
+    torch.testing.assert_close(run(scale), run(1.0), rtol=1e-12, atol=0)
+
+
+def test_taming_keeps_the_direction_and_zero():
+    for scale in (1e-30, 1e-19, 1.0, 1e19, 1e30):
+        g = scale * torch.tensor([3.0, -4.0])
+        tame_(g)
+        torch.testing.assert_close(g / g.abs().sum(), torch.tensor([3.0, -4.0]) / 7)
+        assert torch.isfinite(g.square().sum())
+        assert g.square().sum() > 0
+    zero = torch.zeros(3)
+    tame_(zero)
+    assert torch.equal(zero, torch.zeros(3))
+
+
+def test_inner_products_keep_float32_digits():
+    generator = torch.Generator().manual_seed(0)
+    x, y = torch.rand(3_000_001, generator=generator), torch.rand(3_000_001, generator=generator)
+    exact = [float(x.double() @ x.double()), float(x.double() @ y.double())]
+    for found, right in zip(inner_products(x, [x, y]), exact, strict=True):
+        assert found.dtype == torch.float64
+        assert abs(float(found) / right - 1) < 2e-6
+    assert [float(v) for v in inner_products(torch.zeros(0), [torch.zeros(0)])] == [0.0]
+
+
+def test_copies_only_where_the_flag_is_true():
+    target = torch.zeros(3)
+    copy_where_(torch.tensor(False), torch.ones(3), target)
+    assert torch.equal(target, torch.zeros(3))
+    copy_where_(torch.tensor(True), torch.ones(3), target)
+    assert torch.equal(target, torch.ones(3))
+
+
+def reference_auto_pgd(value_and_gradient, start, radius, steps):
+    """The method word by word, with a fresh vector for every operation; the values visited."""
+
+    def project(z):
+        return z * min(1.0, radius / max(float(z.norm()), 1e-300))
+
+    z = previous = best = start
+    value, g = value_and_gradient(z)
+    best_value, best_g, step, marks, since = value, g, 2 * radius, check_points(steps), 0
+    values, successes, at_mark, halved = [value], 0, value, False
+    for k in range(1, steps + 1):
+        candidate = project(z + step * g / g.norm())
+        if k > 1:
+            candidate = project(z + 0.75 * (candidate - z) + 0.25 * (z - previous))
+        previous, z = z, candidate
+        value, g = value_and_gradient(z)
+        if value > best_value:
+            best, best_value, best_g, successes = z, value, g, successes + 1
+        values.append(value)
+        if k in marks and k < steps:
+            halve = successes < 0.75 * (k - since) or (not halved and best_value == at_mark)
+            if halve:
+                step, z, g, previous = step / 2, best, best_g, best
+            halved, at_mark, successes, since = halve, best_value, 0, k
+    return torch.stack(values)
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("from_zero", [True, False])
+def test_takes_the_steps_of_the_method(seed, from_zero):
+    """Coefficients from inner products and buffers in place, against the recipe written out."""
+    _, b, value, value_and_gradient = quadratic(seed)
+    start = torch.zeros_like(b) if from_zero else project_ball(b.flip(0), 1.0)
+    found = auto_pgd(value_and_gradient, value, start, radius=1.0, steps=25)
+    expected = reference_auto_pgd(value_and_gradient, start, 1.0, 25)
+    torch.testing.assert_close(found.values, expected, rtol=1e-12, atol=1e-13)
+
+
+def test_gradients_and_points_may_be_overwritten_by_the_next_step():
+    """The caller may write every gradient into one buffer, and what was found does not change when buffers do."""
+    _, b, value, value_and_gradient = quadratic(2)
+    buffer = torch.empty_like(b)
+
+    def evaluate(z):
+        loss, gradient = value_and_gradient(z)
+        buffer.copy_(gradient)
+        return loss, buffer
+
+    zero = torch.zeros_like(b)
+    expected = auto_pgd(value_and_gradient, value, zero, radius=1.0, steps=25)
+    found = auto_pgd(evaluate, value, zero, radius=1.0, steps=25)
+    torch.testing.assert_close(found.values, expected.values, rtol=0, atol=0)
+    assert torch.equal(zero, torch.zeros_like(b))
 
 
 def test_projection_keeps_float32_inside_the_ball():

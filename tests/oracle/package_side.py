@@ -85,7 +85,7 @@ class Problem:
             if isinstance(chart, PairChart):
                 sides = [torch.stack([tangent.pairs[b.name][k] for b in chart.stack.blocks]) for k in (0, 1)]
                 z: Horizontal = chart.exact_geometry.coordinates(*sides)
-                pieces += [part.flatten() for part in z]
+                pieces.append(chart.flatten(z))
             else:
                 for stretch in chart.stretches:
                     value = tangent.rest.get(stretch.name, torch.zeros_like(self.ascent.atlas.base[stretch.name]))

@@ -1,0 +1,97 @@
+"""The end point of every geodesic and the pullback of gradients to z, by hand and in place: the step of a first-order ascent.
+
+In coordinates z = (c, N_G, N_H) with normal N the end point is F u + N q, where u and q are h x h and depend on c and C = N'N
+alone, whatever the metric and the geodesic. Tall operands therefore enter in three products forward and five backward,
+and only the h x h part is left to automatic differentiation:
+
+    du = F'dY,  dq = N'dY,  dN = dY q' + N (dC + dC') - F (du q'),
+
+the last term being the projection onto normal directions, for which F'dY is known already. First derivatives only;
+``PairGeometry.exp`` is the same map, differentiable twice, and its reference.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import torch
+from torch import Tensor
+
+if TYPE_CHECKING:
+    from quotientgeo.geometry.pair import PairGeometry
+
+# Beyond this range of singular values products of three small factors leave the range of float32.
+_ORDINARY = 1e12
+
+
+class Transposed(NamedTuple):
+    """Coordinates or their gradients as stored: c (B, h, h), and N_G (B, h, n), N_H (B, h, m) transposed and contiguous.
+
+    Rows of a transposed factor are rows of a weight of nn.Linear, so that neither reading nor writing weights moves data.
+    """
+
+    c: Tensor
+    N_G: Tensor
+    N_H: Tensor
+
+
+class FirstOrder:
+    """Exp of a batch of B pairs and its pullback, in buffers made once. One evaluation at a time: ``move``, then ``pull``."""
+
+    def __init__(self, geometry: PairGeometry) -> None:
+        frames = geometry.frames.to(geometry.dtype)
+        if frames.s.ndim != 2:
+            raise ValueError(
+                f"FirstOrder needs one batch dimension, got singular values of shape {tuple(frames.s.shape)}"
+            )
+        self._geometry, self._frames = geometry, frames
+        self._F = (frames.F_G.mT.contiguous(), frames.F_H.mT.contiguous())
+        self._Y = (torch.empty_like(self._F[0]), torch.empty_like(self._F[1]))
+        self._weights = geometry.weights()
+        self._seen: tuple[Transposed, Tensor, Tensor, Tensor, Tensor] | None = None
+
+    @staticmethod
+    def suits(geometry: PairGeometry) -> bool:
+        """Whether the spectrum is ordinary: with weights of 1e19, say, h x h products of this path leave float32."""
+        s = geometry.frames.s
+        return geometry.dtype == torch.float64 or bool(((s < _ORDINARY) & (s > 1 / _ORDINARY)).all())
+
+    @torch.no_grad()
+    def move(self, z: Transposed) -> tuple[Tensor, Tensor]:
+        """(G (B, n, h), H (B, m, h)) at t = 1 in the balanced gauge, as views of buffers that the next ``move`` overwrites.
+
+        N_G and N_H must be normal to the frames (every gradient of ``pull`` and every random start is).
+        """
+        grams = torch.stack([z.N_G @ z.N_G.mT, z.N_H @ z.N_H.mT])
+        with torch.enable_grad():
+            c, gram = z.c.detach().requires_grad_(), grams.requires_grad_()
+            w_G, w_H = self._weights
+            core = torch.stack([w_G * c, (w_H * c).mT])
+            u, q = self._geometry.coefficients(core, gram)
+        self._seen = (z, c, gram, u, q)
+        for F, N, Y, u_side, q_side in zip(self._F, (z.N_G, z.N_H), self._Y, u.detach(), q.detach(), strict=True):
+            torch.bmm(u_side.mT, F, out=Y)
+            torch.baddbmm(Y, q_side.mT, N, out=Y)
+        return self._Y[0].mT, self._Y[1].mT
+
+    @torch.no_grad()
+    def pull(self, dG: Tensor, dH: Tensor, out: Transposed) -> None:
+        """Write dL/dz into ``out`` for gradients dG (B, n, h), dH (B, m, h) at the end points of the last ``move``."""
+        if self._seen is None:
+            raise RuntimeError("pull needs a move before it, and each move one pull")
+        (z, c, gram, u, q), self._seen = self._seen, None
+        du, dq = torch.empty_like(u), torch.empty_like(q)
+        sides = list(zip(self._F, (z.N_G, z.N_H), (dG.mT, dH.mT), (out.N_G, out.N_H), strict=True))
+        for i, (F, N, dY, dN) in enumerate(sides):
+            torch.bmm(F, dY.mT, out=du[i])
+            torch.bmm(N, dY.mT, out=dq[i])
+            torch.bmm(q[i].detach(), dY, out=dN)
+        moving = [(end, d_end) for end, d_end in ((u, du), (q, dq)) if end.requires_grad]  # q is constant at order 1
+        dc, d_gram = torch.autograd.grad(
+            [end for end, _ in moving], (c, gram), [d_end for _, d_end in moving], allow_unused=True
+        )
+        out.c.copy_(dc)
+        for i, (F, N, _, dN) in enumerate(sides):
+            if d_gram is not None:
+                torch.baddbmm(dN, d_gram[i] + d_gram[i].mT, N, out=dN)
+            torch.baddbmm(dN, q[i].detach() @ du[i].mT, F, alpha=-1, out=dN)
