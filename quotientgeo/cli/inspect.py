@@ -54,14 +54,13 @@ def inspect(
     """
     import quotientgeo
     from quotientgeo.cli.display import output, working
+    from quotientgeo.tasks import quiet_transformers, random_inputs
 
-    with working(f"loading {checkpoint}"):
+    with working(f"loading {checkpoint}"), quiet_transformers():
         model = quotientgeo.load_checkpoint(checkpoint)
         graph = quotientgeo.symmetry_graph(model, symmetries=symmetries)
     report = None
     if verify and (graph.blocks or graph.shifts):
-        from quotientgeo.tasks import random_inputs
-
         with working(f"verifying {len(graph.blocks) + len(graph.shifts)} symmetries"):
             report = graph.verify(random_inputs(model, seed), seed=seed)
     rows = table_rows(graph)
@@ -72,7 +71,8 @@ def inspect(
         console.print(f"{checkpoint}: {type(model).__name__}, symmetries {symmetries}", markup=False, soft_wrap=True)
         if rows:
             console.print(drawn(rows))
-        for line in [*str(graph.coverage()).splitlines(), *notes(model)]:
+        listed = ", ".join(f"{kind} {count:,}" for kind, count in rest_by_module(graph).items())
+        for line in [*str(graph.coverage()).splitlines(), f"not covered: {listed or 'nothing'}", *notes(model)]:
             console.print(line, markup=False, soft_wrap=True)
         if report is not None:
             console.print(f"\n{report}", markup=False, soft_wrap=True)
@@ -94,6 +94,15 @@ def table_rows(graph: SymmetryGraph) -> list[Row]:
         row.blocks += 1
         row.layers.add(block.layer)
     return list(rows.values())
+
+
+def rest_by_module(graph: SymmetryGraph) -> dict[str, int]:
+    """Entries in no block and not frozen, by the class of the module that holds them; the largest first."""
+    counts: dict[str, int] = {}
+    for name, tensor in graph.coverage().tensors.items():
+        kind = type(graph.model.get_submodule(name.rpartition(".")[0])).__name__
+        counts[kind] = counts.get(kind, 0) + tensor.rest
+    return {kind: count for kind, count in sorted(counts.items(), key=lambda item: -item[1]) if count}
 
 
 def drawn(rows: list[Row]) -> Any:
@@ -126,7 +135,12 @@ def record(checkpoint: str, graph: SymmetryGraph, rows: list[Row], symmetries: s
         "model_class": type(graph.model).__name__,
         "symmetries": symmetries,
         "blocks": [row.plain() for row in rows],
-        "parameters": counts | {"frozen_reasons": coverage.reasons, "tensors": len(coverage.tensors)},
+        "parameters": counts
+        | {
+            "frozen_reasons": coverage.reasons,
+            "tensors": len(coverage.tensors),
+            "rest_by_module": rest_by_module(graph),
+        },
         "uncovered_modules": list(coverage.uncovered),
         "notes": notes(graph.model),
         "verification": None if report is None else report.summary(),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from typing import Annotated, Any
 
 import typer
@@ -38,9 +39,8 @@ class Commands(TyperGroup):
 
 def _one_line(message: str) -> str:
     """A message without the code that some give as an example: it means nothing without its line breaks."""
-    lines = message.splitlines()
-    words = [line for line in lines if not line.startswith("    ")]
-    return " ".join(" ".join(words or lines).split())
+    words = re.sub(r":\n\n(?:    .*\n|\n)+", ", ", message)
+    return " ".join(words.split())
 
 
 app = typer.Typer(

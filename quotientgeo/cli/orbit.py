@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json as jsonlib
+import math
+from copy import deepcopy
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,12 +14,35 @@ from quotientgeo.cli.inspect import Symmetries
 from quotientgeo.cli.options import Checkpoint, Json
 
 _TYPES = {"F64": "float64", "F32": "float32", "F16": "float16", "BF16": "bfloat16"}
-EXACT = 1e-12  # relative change of the outputs under the move in float64, for each unit of the condition number
+EXACT = 1e-12  # relative change of the outputs under the move in float64, for each unit of the condition number,
+LARGEST = 1e-6  # and for any condition number
 
-Out = Annotated[Path, typer.Argument(metavar="OUT", help="The folder to write; it must be new or empty.")]
+
+def _free(out: Path) -> Path:
+    """Refuse a folder that would be refused in the end, before any work is done."""
+    if out.is_dir() and any(out.iterdir()):
+        raise typer.BadParameter(
+            f"{out} exists and is not empty: it is not overwritten; choose another folder or remove it"
+        )
+    return out
+
+
+def _condition(condition: float) -> float:
+    if not (math.isfinite(condition) and condition >= 1):
+        raise typer.BadParameter(f"{condition} is not a finite number >= 1: it is a condition number")
+    return condition
+
+
+Out = Annotated[
+    Path, typer.Argument(metavar="OUT", callback=_free, help="The folder to write; it must be new or empty.")
+]
 Seed = Annotated[int, typer.Option(min=0, help="Seed of the group elements.")]
 Condition = Annotated[
-    float, typer.Option(help="Condition number of each group element, >= 1; 1 gives rotations, which change no norm.")
+    float,
+    typer.Option(
+        callback=_condition,
+        help="Condition number of each group element, >= 1; 1 gives rotations, which change no norm.",
+    ),
 ]
 Translations = Annotated[
     float, typer.Option(min=0.0, help="Standard deviation of the amounts by which free biases move.")
@@ -41,9 +66,9 @@ def orbit(
     import quotientgeo
     from quotientgeo.cli.display import output, working
     from quotientgeo.errors import SymmetryError
-    from quotientgeo.tasks import difference, random_inputs
+    from quotientgeo.tasks import difference, quiet_transformers, random_inputs
 
-    with working(f"loading {checkpoint}"):
+    with working(f"loading {checkpoint}"), quiet_transformers():
         model = quotientgeo.load_checkpoint(checkpoint).double()
         graph = quotientgeo.symmetry_graph(model, symmetries=symmetries)
         inputs = random_inputs(model)
@@ -53,17 +78,18 @@ def orbit(
         )
     with working(f"verifying and moving {len(graph.blocks)} blocks"):
         graph.verify(inputs).require()
-        moved = quotientgeo.load_checkpoint(checkpoint).double()
+        moved = deepcopy(model)
         moved.load_state_dict(graph.move(seed, condition, translations=translations))
         exact = difference(model, moved, inputs)
-        if not exact <= EXACT * max(condition, 1e3):
+        if not exact <= min(EXACT * max(condition, 1e3), LARGEST):
             raise SymmetryError(
                 f"{checkpoint}: the moved weights change the outputs by {exact:.1e} (relative) in float64: "
                 "use a smaller condition"
             )
     with working(f"writing {out}"):
         quotientgeo.save_checkpoint(moved, out, like=checkpoint)
-        written = difference(model, quotientgeo.load_checkpoint(out), inputs)
+        with quiet_transformers():
+            written = difference(model, quotientgeo.load_checkpoint(out), inputs)
     found: dict[str, Any] = {"checkpoint": checkpoint, "out": str(out), "blocks": len(graph.blocks), "seed": seed}
     found |= {"condition": condition, "translations": translations, "symmetries": symmetries}
     found |= {"difference_float64": exact, "difference_written": written, "stored_dtypes": stored_dtypes(out)}

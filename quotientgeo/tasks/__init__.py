@@ -1,6 +1,6 @@
 """What a loss and its data are: a task loads a checkpoint, makes the fixed batches and computes the loss of one batch."""
 
-from quotientgeo.tasks.checkpoint_task import CheckpointTask
+from quotientgeo.tasks.checkpoint_task import CheckpointTask, quiet_transformers
 from quotientgeo.tasks.file import FileTask
 from quotientgeo.tasks.inputs import difference, random_inputs
 from quotientgeo.tasks.load import BUILT_IN, load_task
@@ -21,6 +21,7 @@ __all__ = [
     "describe",
     "difference",
     "load_task",
+    "quiet_transformers",
     "random_inputs",
     "run_file",
 ]

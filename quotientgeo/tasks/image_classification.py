@@ -73,9 +73,9 @@ def list_images(folder: Path) -> list[Path]:
     by_class = [sorted(p for p in path.iterdir() if p.suffix.lower() in ENDINGS and p.is_file()) for path in classes]
     found = [path for path in chain.from_iterable(zip_longest(*by_class)) if path is not None]
     if not found:
-        deeper = [path for path in classes if any(inner.is_dir() for inner in path.iterdir())]
-        hint = f"; did you mean {deeper[0]}?" if deeper else ""
-        raise DataError(f"{folder} holds no images in class folders ({folder.name}/CLASS/image.png){hint}")
+        deeper = [str(path) for path in classes if any(inner.is_dir() for inner in path.iterdir())]
+        hint = f"; deeper folders are not read, did you mean {' or '.join(deeper[:3])}?" if deeper else ""
+        raise DataError(f"{folder} holds no images in class folders ({folder / 'CLASS' / 'image.png'}){hint}")
     return found
 
 

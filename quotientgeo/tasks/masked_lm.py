@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 
 import torch
@@ -56,8 +57,9 @@ class MaskedLM(CheckpointTask):
         places = free.nonzero().flatten()
         if not len(places):
             raise DataError(f"{data}, example {number} holds no token that could be masked: remove it")
-        # two streams of one generator: texts must not share masks, nor seeds the masks of their neighbours
-        generator = torch.Generator().manual_seed((self.options.seed << 32) + number)
+        # hashed: torch's generator reads 32 bits of its seed, and a sum would give one seed the masks of another's neighbours
+        stream = hashlib.sha256(f"{self.options.seed} {number}".encode()).digest()
+        generator = torch.Generator().manual_seed(int.from_bytes(stream[:4], "big"))
         count = max(1, round(MASK_SHARE * len(places)))
         chosen = torch.zeros_like(free)
         chosen[places[torch.randperm(len(places), generator=generator)[:count]]] = True

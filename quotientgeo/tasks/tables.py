@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from warnings import catch_warnings, filterwarnings
 
 from quotientgeo.errors import DataError
 
@@ -57,8 +58,9 @@ def read_table(path: Path, limit: int | None) -> Table:
     follow it).
     """
     reader, options = _reader(path)
-    with _quiet_datasets(), tempfile.TemporaryDirectory(prefix="quotientgeo-data-") as cache:
+    with _quiet_datasets(), tempfile.TemporaryDirectory(prefix="quotientgeo-data-") as cache, catch_warnings():
         try:
+            filterwarnings("error", message="Length of header")  # cells beyond the header would be dropped
             from datasets import load_dataset
 
             if reader == "csv":
@@ -71,6 +73,8 @@ def read_table(path: Path, limit: int | None) -> Table:
         except ImportError as error:
             raise DataError(f"reading {path} needs datasets: pip install 'quotientgeo[hf]'") from error
         except Exception as error:
+            if "corresponds to no data" in str(error):  # what datasets says of a file without rows
+                raise DataError(f"{path} holds no examples") from error
             raise DataError(f"{path} cannot be read as {reader}: {_cause(error)}") from error
     if not rows:
         raise DataError(f"{path} holds no examples")
