@@ -52,10 +52,18 @@ class Found:
 class BatchAscent:
     """Maximise the loss of one batch over the ball of a problem's charts."""
 
-    def __init__(self, problem: Problem, objective: Objective, model: nn.Module, parameters: dict[str, Tensor]) -> None:
-        """``parameters`` are the model's own weights in the dtype of the ascent: the loss is checked against theirs."""
+    def __init__(
+        self,
+        problem: Problem,
+        objective: Objective,
+        model: nn.Module,
+        parameters: dict[str, Tensor],
+        seen: Observation | None = None,
+    ) -> None:
+        """``parameters`` are the model's own weights in the dtype of the ascent: the loss is checked against theirs. ``seen``
+        is what ``observe`` found there, if that is known."""
         self.problem, self.objective = problem, objective
-        self.seen: Observation = observe(objective, model, parameters)
+        self.seen: Observation = observe(objective, model, parameters) if seen is None else seen
         self.atlas: Atlas = problem.atlas(self.seen)
         self.workspace = self.atlas.workspace(self.seen.tables)
 

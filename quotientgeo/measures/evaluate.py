@@ -15,8 +15,9 @@ from quotientgeo.measures import geodesic as geodesic_measure
 from quotientgeo.measures.ascent import BatchAscent, Progress, Settings
 from quotientgeo.measures.batches import Batch, fixed_batches, map_tensors
 from quotientgeo.measures.call import Call
+from quotientgeo.measures.fitting import first_observation, require_fitting
 from quotientgeo.measures.objective import Loss, Objective
-from quotientgeo.measures.problem import Problem, raised, working_dtype
+from quotientgeo.measures.problem import Observation, Problem, raised, working_dtype
 from quotientgeo.measures.report import OUTCOMES, Report, reset_peak_memory
 from quotientgeo.measures.result import SharpnessResult
 from quotientgeo.measures.verification import Verified, verify_before_use
@@ -73,6 +74,7 @@ def sharpness(
     began = time.perf_counter()
     settings = Settings(rho, steps, starts, seed)
     call = Call(measure, metric, geodesic, symmetries, unverified, micro_batch_size, allow_training_mode, settings)
+    require_fitting(call, model, loss, graph)
     sample, known = fixed_batches(batches), _checked_inventory(model, call)
     given = graph is not None and call.uses_blocks
     used = _graph_of(model, graph, call.symmetries, known) if call.uses_blocks else None
@@ -91,23 +93,29 @@ def _measure(
     loss: Loss | None,
     progress: Callable[[dict[str, Any]], None] | None,
 ) -> None:
-    """Verify, build the problem once, and maximise batch by batch; what is found is in the report as soon as it is."""
+    """Try the loss, verify, build the problem once, and maximise batch by batch; what is found is in the report at once."""
     call, model, sample = report.call, report.model, report.sample
     reset_peak_memory(next(model.parameters()).device)
     dtype, raised_note = working_dtype(model)
     report.notes += [raised_note] if raised_note else []
-    if graph is not None:
-        report.verified = verify_before_use(graph, loss, sample, call)
-    report.problem = problem = _build(call, model, dtype, graph, report.verified)
     parameters = raised(dict(known.parameters), dtype)
     constants = raised(dict(model.named_buffers()), dtype) if raised_note else {}
     training_seed = call.settings.seed if any(module.training for module in model.modules()) else None
-    for index, batch in enumerate(sample):
+
+    def objective(batch: Batch) -> Objective:
         batch = _raised_batch(batch, dtype) if raised_note else batch
-        objective = Objective(model, loss, batch, call.micro_batch_size, constants, training_seed, known.aliases)
-        ascent = BatchAscent(problem, objective, model, parameters)
-        tell = _progress(progress, index, len(sample), call.settings)
-        report.found.append(ascent.run(call.settings, index, tell))
+        return Objective(model, loss, batch, call.micro_batch_size, constants, training_seed, known.aliases)
+
+    # before any symmetry is tested: of a loss that cannot be used the user wants to hear that, not what it did to a test
+    first = objective(sample[0])
+    seen: Observation | None = first_observation(first, model, parameters, sample[0])
+    if graph is not None:
+        report.verified = verify_before_use(graph, loss, sample, call)
+    report.problem = problem = _build(call, model, dtype, graph, report.verified)
+    for index, batch in enumerate(sample):
+        ascent = BatchAscent(problem, objective(batch) if index else first, model, parameters, seen)
+        seen = None
+        report.found.append(ascent.run(call.settings, index, _progress(progress, index, len(sample), call.settings)))
 
 
 def _checked_inventory(model: nn.Module, call: Call) -> Inventory:

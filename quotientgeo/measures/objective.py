@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -14,8 +14,14 @@ from quotientgeo.errors import LossError
 from quotientgeo.measures.batches import Batch, split_batch
 from quotientgeo.measures.tables import Table
 
+REENTRANT = (
+    "the model recomputes activations by reentrant gradient checkpointing, which gives no gradients here: call "
+    "model.gradient_checkpointing_disable(), or use checkpoint(..., use_reentrant=False)"
+)
+
 Loss = Callable[[nn.Module, Batch], Any]
 Parameters = Mapping[str, Tensor]
+Result = TypeVar("Result")
 
 
 def model_loss(model: nn.Module, batch: Batch) -> Tensor:
@@ -40,8 +46,9 @@ class _Bound(nn.Module):
         self.model = model
         self.loss = loss
 
-    def forward(self, batch: Batch) -> Any:
-        return self.loss(self.model, batch)
+    def forward(self, batch: Batch, then: Callable[[Any], Result]) -> Result:
+        """``then`` of the loss, while the parameters are still swapped: a checkpointed layer runs again in the backward pass."""
+        return then(self.loss(self.model, batch))
 
 
 class Objective:
@@ -83,13 +90,17 @@ class Objective:
     def value(self, parameters: Parameters) -> Tensor:
         """The loss, a float64 scalar on the device of the parameters."""
         with torch.no_grad():
-            parts = [self._part(parameters, batch) for batch in self.micro_batches]
+            parts = [self._call(parameters, batch, self._checked) for batch in self.micro_batches]
             return _total([s for s, _ in parts]) / _total([c for _, c in parts])
 
     def value_and_gradient(
         self, parameters: Parameters, names: Collection[str] | None = None
     ) -> tuple[Tensor, dict[str, Tensor | None]]:
-        """The loss and its gradient by tensor, of those named only; None for a tensor that the loss does not use."""
+        """The loss and its gradient by tensor, of those named only; None for a tensor that the loss does not use.
+
+        Raises:
+            LossError: the loss uses none of the tensors named, or breaks its contract.
+        """
         wanted = [n for n, t in parameters.items() if t.is_floating_point() and (names is None or n in names)]
         leaves = {name: parameters[name].detach().requires_grad_() for name in wanted}
         constants = {name: tensor.detach() for name, tensor in parameters.items() if name not in leaves}
@@ -97,30 +108,45 @@ class Objective:
         sums, counts = [], []
         for batch in self.micro_batches:
             with torch.enable_grad():
-                part, count = self._part(leaves | constants, batch)
-            if not part.requires_grad:
-                raise LossError("the loss does not depend on the model's parameters (was it computed under no_grad?)")
-            # of a single part the mean is differentiated at once, which spares a pass over all gradients
-            weight = torch.ones_like(part) if len(self.micro_batches) > 1 else count.reciprocal().to(part.dtype)
-            with torch.autocast(
-                part.device.type, enabled=False
-            ):  # it is for forward passes; a backward follows its forward
-                found = torch.autograd.grad(part, list(leaves.values()), weight, allow_unused=True)
+                part, count, found = self._call(
+                    leaves | constants, batch, lambda out: self._differentiated(out, list(leaves.values()))
+                )
             for name, g in zip(leaves, found, strict=True):
                 if g is not None:
                     held = gradients[name]
                     gradients[name] = g if held is None else held + g
-            sums.append(part.detach())
-            counts.append(count.detach())
+            sums.append(part)
+            counts.append(count)
+        if all(g is None for g in gradients.values()):
+            raise LossError(
+                "the loss does not use the parameters of the model that it is given: loss(model, batch) must call its argument "
+                "model, not another one"
+            )
         total = _total(counts)
         if len(self.micro_batches) > 1:
             gradients = {name: g if g is None else g / total.to(g.dtype) for name, g in gradients.items()}
         return _total(sums) / total, gradients
 
-    def _part(self, parameters: Parameters, batch: Batch) -> tuple[Tensor, Tensor]:
-        shared = {other: parameters[name] for name, others in self._aliases.items() for other in others}
-        swapped = {f"model.{name}": tensor for name, tensor in (*parameters.items(), *shared.items())}
-        out = self._call(swapped, batch)
+    def _differentiated(self, out: Any, leaves: list[Tensor]) -> tuple[Tensor, Tensor, Sequence[Tensor | None]]:
+        """(sum, count, gradients of the sum); of a loss in one part those of the mean, which spares a pass over them all."""
+        part, count = self._checked(out)
+        if not part.requires_grad:
+            raise LossError(
+                "the loss does not depend on the model's parameters: was it computed under no_grad, detached, or without "
+                "calling the model?"
+            )
+        weight = torch.ones_like(part) if len(self.micro_batches) > 1 else count.reciprocal().to(part.dtype)
+        try:
+            with torch.autocast(part.device.type, enabled=False):  # for forward passes; a backward follows its forward
+                found = torch.autograd.grad(part, leaves, weight, allow_unused=True)
+        except RuntimeError as error:
+            if "use_reentrant" not in str(error):
+                raise
+            raise LossError(REENTRANT) from error
+        return part.detach(), count.detach(), found
+
+    def _checked(self, out: Any) -> tuple[Tensor, Tensor]:
+        """(sum, count) of what a loss returned."""
         if isinstance(out, Tensor):
             if len(self.micro_batches) > 1:
                 raise LossError(
@@ -137,6 +163,9 @@ class Objective:
                 f"the count in (sum, count) must be one real number, the number of terms in the sum; got a "
                 f"{type(count).__name__}{size}"
             )
+        on_device = isinstance(count, Tensor) and count.device.type != "cpu"  # asking would wait for it
+        if not on_device and count < 0:
+            raise LossError(f"the count in (sum, count) must not be negative, got {float(count):g}")
         if isinstance(part, Tensor) and not part.is_floating_point():
             raise LossError(f"the loss must be a real floating-point number, got {part.dtype}")
         if not isinstance(part, Tensor) or part.numel() != 1:
@@ -144,19 +173,23 @@ class Objective:
             raise LossError(f"the loss must be one number, got {shape}: reduce it to a sum and return (sum, count)")
         return part.reshape(()), torch.as_tensor(count, dtype=torch.float64, device=part.device).reshape(())
 
-    def _call(self, swapped: dict[str, Tensor], batch: Batch) -> Any:
-        """Every call sees copies of the buffers: a forward that updates statistics updates these."""
+    def _call(self, parameters: Parameters, batch: Batch, then: Callable[[Any], Result]) -> Result:
+        """``then`` of the loss at ``parameters``. Every call sees copies of the buffers: a forward that updates statistics
+        updates these."""
+        shared = {other: parameters[name] for name, others in self._aliases.items() for other in others}
         buffers = {name: b.detach() for name, b in self._bound.named_buffers()} | self._constants
-        tensors = swapped | {name: buffer.clone() for name, buffer in buffers.items()}
+        tensors = {f"model.{name}": tensor for name, tensor in (*parameters.items(), *shared.items())}
+        tensors |= {name: buffer.clone() for name, buffer in buffers.items()}
         with ExitStack() as stack:
             for table in self._tables.values():
                 handle = table.module.register_forward_pre_hook(table.look_up, with_kwargs=True)
                 stack.callback(handle.remove)
             if self._training_seed is not None:
-                devices = sorted({t.device.index or 0 for t in swapped.values() if t.device.type == "cuda"})
+                devices = sorted({t.device.index or 0 for t in parameters.values() if t.device.type == "cuda"})
                 stack.enter_context(torch.random.fork_rng(devices=devices))
                 torch.manual_seed(self._training_seed)
-            return functional_call(self._bound, tensors, (batch,))
+            result: Result = functional_call(self._bound, tensors, (batch, then))
+            return result
 
 
 def _is_number(count: Any) -> bool:

@@ -6,15 +6,17 @@ and unused tensors may differ from the next one's.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor, nn
 
+from quotientgeo.errors import LossError
 from quotientgeo.geometry.pair import PairGeometry
 from quotientgeo.measures.charts import Atlas, ElementwiseChart, PairChart, Parameters, Stretch
-from quotientgeo.measures.objective import Objective
+from quotientgeo.measures.objective import REENTRANT, Objective
 from quotientgeo.measures.tables import Table
 from quotientgeo.model.inventory import inventory
 
@@ -96,7 +98,14 @@ def observe(objective: Objective, model: nn.Module, parameters: Parameters) -> O
         for name, module in embeddings.items()
     ]
     try:
-        loss, gradient = objective.value_and_gradient(parameters)
+        with warnings.catch_warnings():
+            # reentrant checkpoints of inputs without gradient: their parameters would seem to be unused
+            warnings.filterwarnings("error", message="None of the inputs have requires_grad")
+            loss, gradient = objective.value_and_gradient(parameters)
+    except UserWarning as warning:
+        if "None of the inputs have requires_grad" not in str(warning):
+            raise
+        raise LossError(REENTRANT) from warning
     finally:
         for handle in handles:
             handle.remove()

@@ -72,7 +72,7 @@ class Report:
             frozen={} if problem is None else dict(problem.frozen),
             left_out=({} if problem is None else dict(problem.left_out)) | self._unused() | self.verified.excluded,
             verification=self.verified.summary,
-            notes=[*self.notes, *self._resolution_notes()],
+            notes=[*self.notes, *self._untrained_notes(), *self._resolution_notes()],
             seconds=seconds,
             peak_memory_bytes=peak_memory(next(self.model.parameters()).device),
         )
@@ -113,6 +113,7 @@ class Report:
             "examples_per_batch": sizes[0] if len(sizes) == 1 else sizes,
             "micro_batch_size": call.micro_batch_size,
             "dtype": str(working_dtype(self.model)[0]).removeprefix("torch."),
+            "autocast": _autocast(parameters[0].device.type),
             "stored_dtypes": sorted({str(p.dtype).removeprefix("torch.") for p in parameters}),
             "device": str(parameters[0].device),
             "model_class": type(self.model).__name__,
@@ -151,6 +152,17 @@ class Report:
         steps = [chart.geometry.steps for found in self.found for chart in found.problem.pairs]
         return max((s for s in steps if s is not None), default=None)
 
+    def _untrained_notes(self) -> list[str]:
+        """Frozen parameters change what is measured: it is said, not only listed."""
+        frozen = [p for p in self.model.parameters() if not p.requires_grad]
+        if not frozen:
+            return []
+        entries = sum(p.numel() for p in frozen)
+        return [
+            f"{len(frozen)} parameters with {entries:,} entries have requires_grad=False and were not moved; a symmetry that "
+            "needs one of them was not used"
+        ]
+
     def _resolution_notes(self) -> list[str]:
         poor = [i for i, f in enumerate(self.found) if f.result.value < RESOLUTION_WARNING * f.result.resolution]
         if not poor:
@@ -159,6 +171,13 @@ class Report:
             f"batch(es) {poor}: the value is below {RESOLUTION_WARNING} rounding errors of the loss; "
             "use float64 or a larger rho"
         ]
+
+
+def _autocast(device: str) -> str | None:
+    """The dtype in which the caller lets forward passes compute, None outside of autocast."""
+    if not torch.is_autocast_enabled(device):
+        return None
+    return str(torch.get_autocast_dtype(device)).removeprefix("torch.")
 
 
 def reset_peak_memory(device: torch.device) -> None:

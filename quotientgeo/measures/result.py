@@ -105,7 +105,8 @@ class SharpnessResult:
         what = f"{d.get('measure')} sharpness, rho = {d.get('rho')}"
         if not self.ok:
             return f"{what}: no value ({self.outcome}: {self.detail})"
-        return f"{what}: {self.value:.6g} over {len(self.batches)} batch(es) of {d.get('examples_per_batch')} examples"
+        told = f"{what}: {self.value:.6g} over {len(self.batches)} batch(es) of {d.get('examples_per_batch')} examples"
+        return "\n".join([told, *(f"note: {note}" for note in self.notes)])
 
 
 def _number(x: float | None) -> float:
