@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -19,6 +20,7 @@ from quotientgeo.tasks.options import DataOptions
 from quotientgeo.tasks.protocol import Batch
 
 NOT_ASKED = -100  # the label of a position that carries no loss
+MANY_UNKNOWN = 0.1  # share of unknown tokens that is worth a remark
 
 
 class CheckpointTask(ABC):
@@ -105,12 +107,17 @@ class CheckpointTask(ABC):
         if examples < total:
             self._notes.append(f"the first {examples} of {total} {what} in the data (all of them: --limit 0)")
 
-    def cut(self, count: int, total: int, length: int) -> None:
-        """Say in the result how many texts were cut."""
-        self._about |= {"tokens_at_most": length, "texts_cut": count}
-        if count:
+    def tokenised(self, texts: int, length: int, counts: Counter[str]) -> None:
+        """Say in the result how many texts were cut, and how many tokens the checkpoint does not know."""
+        cut, tokens, unknown = counts["cut"], counts["tokens"], counts["unknown"]
+        self._about |= {"tokens_at_most": length, "texts_cut": cut, "tokens": tokens, "unknown_tokens": unknown}
+        if cut:
             self._notes.append(
-                f"{count} of {total} texts are longer than {length} tokens and were cut there (--max-length)"
+                f"{cut} of {texts} texts are longer than {length} tokens and were cut there (--max-length)"
+            )
+        if unknown > MANY_UNKNOWN * tokens:
+            self._notes.append(
+                f"{unknown} of {tokens} tokens are unknown to this checkpoint: are these texts of its kind?"
             )
 
     def _class_if_unnamed(self, folder: Path) -> type[nn.Module] | None:
@@ -122,8 +129,10 @@ class CheckpointTask(ABC):
             return None  # load_checkpoint says what is wrong
         if named and not str(named[0]).endswith("ForPreTraining"):
             return None
-        import transformers
-
+        try:
+            import transformers
+        except ImportError:
+            return None
         wanted = self._classes().get(kind)
         return getattr(transformers, wanted[0], None) if wanted else None
 

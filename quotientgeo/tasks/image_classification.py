@@ -55,6 +55,7 @@ class ImageClassification(CheckpointTask):
             {"pixel_values": _pixels(prepared, images, chosen, part), "labels": labels[part]}
             for part in groups(len(chosen), self.options.batch_size)
         ]
+        self._about["image_processor"] = type(prepared.processor).__name__
         self.used(len(chosen), len(files), "images, class by class in turn,")
         return found
 
@@ -80,7 +81,7 @@ def list_images(folder: Path) -> list[Path]:
 
 
 def _processor(folder: Path) -> Any:
-    """transformers' own image processor, by PIL where torchvision is absent."""
+    """transformers' own image processor. By PIL, also where torchvision is installed: it rounds differently."""
     if not any((folder / name).is_file() for name in PROCESSOR_FILES):
         raise CheckpointError(
             f"{folder} has no {PROCESSOR_FILES[0]}, so size and normalisation of its images are unknown: copy that of the model, "
@@ -89,7 +90,7 @@ def _processor(folder: Path) -> Any:
     from transformers import AutoImageProcessor
 
     try:
-        return AutoImageProcessor.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+        return AutoImageProcessor.from_pretrained(folder, local_files_only=True, trust_remote_code=False, backend="pil")
     except Exception as error:
         words = " ".join(str(error).split())[:300]
         raise CheckpointError(f"{folder}: no image processor can be made from {PROCESSOR_FILES[0]}: {words}") from error

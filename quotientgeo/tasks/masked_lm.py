@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from pathlib import Path
 
 import torch
@@ -37,7 +38,7 @@ class MaskedLM(CheckpointTask):
     def read(self, data: Path, prepared: TextModel) -> list[Batch]:
         table = read_table(data, self.options.limit)
         texts = read_texts(table, self.options)
-        length, found, cut = prepared.length(self.options), [], 0
+        length, found, counts = prepared.length(self.options), [], Counter[str]()
         for part in groups(len(texts), self.options.batch_size):
             batch, more = prepared.encode(texts[part], length)
             free = (batch.pop("special_tokens_mask") == 0) & (batch["attention_mask"] != 0)
@@ -47,9 +48,9 @@ class MaskedLM(CheckpointTask):
             labels = torch.where(chosen, batch["input_ids"], NOT_ASKED)
             batch["input_ids"] = batch["input_ids"].masked_fill(chosen, prepared.tokenizer.mask_token_id)
             found.append(batch | {"labels": labels})
-            cut += more
+            counts += more
         self.used(len(texts), table.total)
-        self.cut(cut, len(texts), length)
+        self.tokenised(len(texts), length, counts)
         return found
 
     def _mask(self, free: Tensor, number: int, data: Path) -> Tensor:

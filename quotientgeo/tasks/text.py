@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -44,8 +45,9 @@ class TextModel:
             frozenset(inspect.signature(type(model).forward).parameters),
         )
 
-    def encode(self, texts: Sequence[tuple[str, ...]], length: int) -> tuple[dict[str, Tensor], int]:
-        """One padded batch of texts, or of pairs of texts; and how many of them were cut.
+    def encode(self, texts: Sequence[tuple[str, ...]], length: int) -> tuple[dict[str, Tensor], Counter[str]]:
+        """One padded batch of texts, or of pairs of texts; and counts: of texts that were "cut", of "tokens" that are
+        no special ones, and of those that are "unknown".
 
         Keys: input_ids, attention_mask, special_tokens_mask, and token_type_ids where the model takes them; all (texts, length).
         """
@@ -68,7 +70,14 @@ class TextModel:
                 f"{self.folder}: its tokenizer gives the token {highest}, but the model has {self.vocabulary} embeddings: "
                 "the tokenizer files belong to another model"
             )
-        return batch, sum(len(ids) > length for ids in whole)
+        words = (batch["special_tokens_mask"] == 0) & (batch["attention_mask"] != 0)
+        unknown = self.tokenizer.unk_token_id
+        strange = batch["input_ids"] == (
+            -1 if unknown is None else unknown
+        )  # tokenizers may mask it as a special token
+        counts = Counter(cut=sum(len(ids) > length for ids in whole), tokens=int((words | strange).sum()))
+        counts["unknown"] = int(strange.sum())
+        return batch, counts
 
     def length(self, options: DataOptions) -> int:
         """The number of tokens to cut at: max_length, or what the model or its tokenizer has where that is less."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -45,12 +46,12 @@ class TextClassification(CheckpointTask):
                 for row, number in zip(table.rows, table.numbers, strict=True)
             ]
         )
-        length, found, cut = prepared.text.length(self.options), [], 0
+        length, found, counts = prepared.text.length(self.options), [], Counter[str]()
         for part in groups(len(texts), self.options.batch_size):
             batch, more = prepared.text.encode(texts[part], length)
             del batch["special_tokens_mask"]
             found.append(batch | {"labels": labels[part]})
-            cut += more
+            counts += more
         self.used(len(texts), table.total)
-        self.cut(cut, len(texts), length)
+        self.tokenised(len(texts), length, counts)
         return found

@@ -34,14 +34,8 @@ def inner(p, a, b):
 
 metric = qg.Metric("own", symmetry, inner)
 """
-CUBIC = """
-def inner(p, a, b):
-    P, Q = p.G.T * p.G, p.H.T * p.H
-    return Trace(Q * P * Q * a.G.T * b.G) + Trace(P * Q * P * a.H.T * b.H)
-
-metric = qg.Metric("cubic", symmetry, inner)
-"""
 FLAT = 'metric = qg.Metric("flat", symmetry, lambda p, a, b: Trace(a.G.T * b.G) + Trace(a.H.T * b.H))\n'
+EXAMPLES = Path(__file__).parents[2] / "examples"
 FILES = ["certificate.json", "derivation.md", "generated.py"]
 
 
@@ -131,8 +125,7 @@ def test_python_and_the_command_write_the_same_bytes(derived: tuple[Path, Result
 
 def test_weights_of_third_degree_are_derived_and_their_code_is_right(tmp_path: Path) -> None:
     """tr(Q P Q a_G' b_G) + tr(P Q P a_H' b_H): inner product by hand, acceleration by automatic differentiation."""
-    (tmp_path / "cubic.py").write_text(HEAD + CUBIC)
-    done = run(tmp_path / "cubic.py", "--out", tmp_path, "--json")
+    done = run(EXAMPLES / "cubic_metric.py", "--out", tmp_path, "--json")
     assert done.exit_code == 0, done.output
     record = json.loads(done.stdout)
     assert record["name"] == "gl_pair_cubic"

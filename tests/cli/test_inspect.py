@@ -15,6 +15,7 @@ from quotientgeo.measures.call import SYMMETRIES
 from quotientgeo.tasks import random_inputs
 from tests.helpers.folders import image_checkpoint, saved, text_folder
 from tests.helpers.models import hugging_face
+from tests.helpers.trained import trained
 
 
 @pytest.fixture(scope="module")
@@ -118,6 +119,14 @@ def test_an_architecture_without_a_rule(tmp_path: Path) -> None:
     assert line.startswith("UnknownArchitectureError: no rule describes GPT2LMHeadModel.")
     assert line.endswith("and verify them, or measure without symmetries: symmetries='none'.")
     assert run(folder, "--symmetries", "none", "--verify").exit_code == 0
+
+
+@pytest.mark.real
+def test_a_trained_albert() -> None:
+    found = json.loads(run(trained("albert"), "--verify", "--json").stdout)
+    assert found["parameters"]["redundant"] == 8 * (2 * 32**2 + 2 * 32)
+    assert found["verification"]["passed"] == found["verification"]["blocks"] == 32
+    assert any("pooler" in note for note in found["notes"])
 
 
 @pytest.mark.parametrize("name", ["RobertaForMaskedLM", "AlbertForMaskedLM", "ElectraForPreTraining", "BertModel"])

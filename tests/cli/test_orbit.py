@@ -16,6 +16,7 @@ from quotientgeo.cli.main import app
 from quotientgeo.errors import CheckpointError
 from quotientgeo.tasks import load_task, random_inputs
 from tests.helpers.folders import REVIEWS, image_checkpoint, text_folder
+from tests.helpers.trained import trained
 
 
 def run(*arguments: str | Path) -> Result:
@@ -106,6 +107,19 @@ def test_an_image_model(tmp_path: Path) -> None:
     found = json.loads(run(folder, tmp_path / "out", "--json", "--symmetries", "paper").stdout)
     assert found["difference_written"] < 1e-5
     assert (tmp_path / "out" / "preprocessor_config.json").is_file()
+
+
+@pytest.mark.real
+def test_a_trained_albert_stored_by_pickle(tmp_path: Path) -> None:
+    """Its pooler is in the file but not in the model, and its weights are a .bin file."""
+    found = json.loads(run(trained("albert"), tmp_path / "out", "--json").stdout)
+    assert found["difference_float64"] < 1e-12
+    assert found["difference_written"] < 1e-5
+    stored = torch.load(Path(trained("albert")) / "pytorch_model.bin", map_location="cpu", weights_only=True)
+    written = load_file(tmp_path / "out" / "model.safetensors")
+    assert stored.keys() == written.keys()
+    assert torch.equal(stored["albert.pooler.weight"], written["albert.pooler.weight"])
+    assert (tmp_path / "out" / "vocab.txt").is_file()
 
 
 def test_nothing_is_overwritten(bert: Path, tmp_path: Path) -> None:

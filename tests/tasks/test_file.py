@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import sys
 from pathlib import Path
+from typing import Any, ClassVar
 
 import pytest
 import torch
@@ -197,6 +198,9 @@ def test_no_data_is_an_error(tmp_path: Path, nothing: object) -> None:
 
 def test_the_protocol_is_what_a_class_can_also_be() -> None:
     class Own:
+        definitions: ClassVar[dict[str, Any]] = {"task": "own"}
+        notes: ClassVar[list[str]] = []
+
         def load(self, checkpoint: str) -> nn.Module:
             return nn.Identity()
 

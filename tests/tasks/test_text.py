@@ -105,6 +105,13 @@ def test_columns_pairs_limits_and_cuts(classifier: Path, tmp_path: Path) -> None
     assert task.definitions["task_options"]["text_column"] == "premise, hypothesis"
 
 
+def test_words_that_the_checkpoint_does_not_know_are_counted(classifier: Path, tmp_path: Path) -> None:
+    data = write(tmp_path, "x.csv", "text,label\nthe movie was fine,0\na film,1\n")
+    task, _, _ = run("text-classification", classifier, data)
+    assert (task.definitions["tokens"], task.definitions["unknown_tokens"]) == (6, 2)
+    assert task.notes == ["2 of 6 tokens are unknown to this checkpoint: are these texts of its kind?"]
+
+
 def test_texts_are_cut_where_the_model_ends(classifier: Path, tmp_path: Path) -> None:
     data = write(tmp_path, "x.csv", "text,label\n" + "film " * 40 + ",0\n")
     task, model, (batch,) = run("text-classification", classifier, data)
