@@ -12,18 +12,21 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 
-from quotientgeo.errors import NonFiniteLossError, SymmetryError
+from quotientgeo.errors import LossError, NonFiniteLossError, SymmetryError
 from quotientgeo.geometry.pair import PairGeometry
 from quotientgeo.measures.charts import Atlas
 from quotientgeo.measures.maximiser import Ascent, auto_pgd
 from quotientgeo.measures.objective import Objective
 from quotientgeo.measures.problem import Observation, Problem, observe
 from quotientgeo.measures.result import BatchResult
+from quotientgeo.measures.vectors import norm
 
 NORM_TOLERANCE = 1e-5  # the achieved norm never exceeds rho by more than this, relatively
-# How far the loss at the canonical gauge may lie from the loss at the given weights, relatively: the two are the same
-# function evaluated at different, equally valid, parameters.
+# How far the loss at the canonical gauge may lie from the loss at the given weights: the two are the same function evaluated
+# at different, equally valid, parameters. Relatively to the loss, to the first-order gain in the ball, and to 1.
 GAUGE_TOLERANCE = {torch.float64: 1e-7, torch.float32: 1e-3}
+HARMLESS = 1e-2
+ROUNDING = 10
 
 Progress = Callable[[int, int], None]  # start, step
 
@@ -47,6 +50,7 @@ class Found:
     norm_shares: dict[str, float]
     gain_shares: dict[str, float]
     unused: frozenset[str]
+    stationary: bool  # the gradient at the weights is exactly zero
 
 
 class BatchAscent:
@@ -73,24 +77,32 @@ class BatchAscent:
         with self.objective.reading(self.seen.tables):
             return self.objective.value(parameters)
 
-    def value_and_gradient(self, z: Tensor) -> tuple[Tensor, Tensor]:
+    def value_and_gradient(self, z: Tensor, same_as_seen: bool = False) -> tuple[Tensor, Tensor]:
         """Loss and dL/dz, the latter in a buffer that the next call overwrites. However many micro-batches the loss takes, its
-        gradient is pulled back to z once."""
+        gradient is pulled back to z once. With ``same_as_seen`` the loss must use what it used when it was observed."""
         with torch.no_grad(), full_precision(z.device):
             parameters = self.workspace.move(z)
         with self.objective.reading(self.seen.tables):
             value, gradient = self.objective.value_and_gradient(parameters, self.workspace.names)
+        lost = sorted(name for name, g in gradient.items() if g is None and name not in self.seen.unused)
+        if same_as_seen and lost:
+            raise LossError(
+                f"the loss used {', '.join(lost[:3])} in a first pass and not in a second one: the model keeps results between "
+                "calls (a cache, parametrize.cached()); turn that off"
+            )
         with torch.no_grad(), full_precision(z.device):
             return value, self.workspace.pull(gradient)
 
     def run(self, settings: Settings, batch_index: int, progress: Progress | None = None) -> Found:
         zero = self.atlas.zero()
-        loss, gradient = self.value_and_gradient(zero)
+        loss, gradient = self.value_and_gradient(zero, same_as_seen=True)
         reference = (loss, gradient.clone())
-        self._check_reference(reference[0])
+        self._check_reference(loss, settings.rho * float(norm(gradient)))
+        stationary = not bool(gradient.any())
         best, best_start, traces = None, 0, []
         for start in range(settings.starts):
-            ascent = self._ascend(settings, batch_index, start, None if start else reference, progress)
+            known = None if start or stationary else reference
+            ascent = self._ascend(settings, batch_index, start, known, progress)
             traces.append(ascent.values.tolist())
             if not bool(ascent.finite):
                 self._diagnose(ascent, start)
@@ -107,9 +119,9 @@ class BatchAscent:
         known: tuple[Tensor, Tensor] | None,
         progress: Progress | None,
     ) -> Ascent:
-        """One start: the first at w itself, where the gradient is known, the others at random on the sphere."""
+        """One start: the first at w itself, where the gradient is ``known``, the others at random on the sphere."""
         point = self.atlas.zero()
-        if start:
+        if known is None:
             generator = torch.Generator().manual_seed(start_seed(settings.seed, batch_index, start))
             point = self.atlas.random_point(generator, settings.rho)
         return auto_pgd(
@@ -122,15 +134,17 @@ class BatchAscent:
             on_step=None if progress is None else partial(progress, start),
         )
 
-    def _check_reference(self, loss: Tensor) -> None:
+    def _check_reference(self, loss: Tensor, gain: float) -> None:
+        """``gain`` is rho |dL/dz|, the size of what is measured: what is small beside it does no harm."""
         given, here = float(self.seen.loss), float(loss)
         if not (torch.isfinite(self.seen.loss) and torch.isfinite(loss)):
             raise NonFiniteLossError(
                 f"the loss at the model's own weights is {given} (and {here} in the canonical gauge): "
                 "check the batch for labels that are all masked, and the weights for NaN"
             )
-        tolerance = GAUGE_TOLERANCE[self.atlas.zero().dtype]
-        if abs(here - given) > tolerance * max(1.0, abs(given)):
+        dtype = self.atlas.dtype
+        allowed = max(GAUGE_TOLERANCE[dtype] * abs(given), HARMLESS * gain, ROUNDING * torch.finfo(dtype).eps)
+        if abs(here - given) > allowed:
             raise SymmetryError(
                 f"the loss is {given!r} at the model's own weights but {here!r} at the equivalent ones in the canonical gauge: "
                 "either the loss is not deterministic (dropout, sampling), or a symmetry does not hold on this batch"
@@ -171,11 +185,13 @@ class BatchAscent:
             best_start=best_start,
             best_step=int(best.best_step),
             trace=traces,
-            resolution=torch.finfo(z.dtype).eps * abs(loss),
+            # the loss at the given weights and in the canonical gauge differ by rounding alone: of a forward pass in half
+            # precision this is the only sign
+            resolution=max(torch.finfo(z.dtype).eps * abs(loss), abs(loss - float(self.seen.loss))),
         )
         norm_shares = _normalised(self.atlas.shares(z.double().square()))
         gain_shares = _normalised(self.atlas.shares(reference[1].double() * z.double()))
-        return Found(result, self.problem, norm_shares, gain_shares, self.seen.unused)
+        return Found(result, self.problem, norm_shares, gain_shares, self.seen.unused, not bool(reference[1].any()))
 
     def _refined_maximum(self, z: Tensor, maximum: float) -> float:
         """Double the integrator's steps until the end point at the maximiser is settled; the loss there is the value."""

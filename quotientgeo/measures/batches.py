@@ -21,6 +21,8 @@ def fixed_batches(batches: Iterable[Batch]) -> list[Batch]:
     """The batches as a list. A DataLoader must read its data in order, or its numbers could not be repeated."""
     if isinstance(batches, DataLoader):
         _refuse_shuffling(batches)
+    if not isinstance(batches, Iterable):
+        raise DataError(f"batches must be a list of batches, got a {type(batches).__name__}")
     if isinstance(batches, (Mapping, Tensor, str)):
         raise DataError(
             f"batches must be a list of batches, got one {type(batches).__name__}: write [batch] to measure on a single batch"
@@ -31,7 +33,7 @@ def fixed_batches(batches: Iterable[Batch]) -> list[Batch]:
     for index, batch in enumerate(found):
         if batch_size(batch) == 0:
             raise DataError(f"batch {index} holds no examples")
-    return found
+    return [map_tensors(b, torch.clone) if any(t.is_inference() for t in tensors(b)) else b for b in found]
 
 
 def _refuse_shuffling(loader: DataLoader) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Real
 from typing import Any
 
@@ -43,6 +43,7 @@ class Call:
             raise ArgumentError(
                 f"rho must be a number > 0 and < {LARGEST_RHO:g}, got {rho!r}: it is the radius of the ball that is searched"
             )
+        object.__setattr__(self, "settings", replace(self.settings, rho=float(rho)))
         _whole("steps", self.settings.steps, least=1)
         _whole("starts", self.settings.starts, least=1)
         _whole("seed", self.settings.seed, least=0)

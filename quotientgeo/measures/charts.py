@@ -167,6 +167,10 @@ class Atlas:
         """A tensor of the dtype and on the device of the ascent."""
         return next(tensor for tensor in self.base.values() if tensor.is_floating_point())
 
+    @property
+    def dtype(self) -> torch.dtype:
+        return self._like.dtype
+
     def pieces(self, z: Tensor) -> Sequence[Tensor]:
         return z.split([chart.dimension for chart in self.charts])
 

@@ -31,6 +31,20 @@ def require_fitting(call: Call, model: Any, loss: Any, graph: Any) -> None:
         raise ModeError("sharpness needs gradients, which torch.inference_mode() forbids: call it outside")
     if any(parameter.is_meta for parameter in model.parameters()):
         raise ArgumentError("the model's parameters are on the meta device and hold no values: load its weights first")
+    if any(parameter.is_inference() for parameter in model.parameters()):
+        raise ArgumentError(
+            "the model was built under torch.inference_mode(), so its weights cannot have gradients: build it outside"
+        )
+    rewritten = [
+        name
+        for name, module in model.named_modules()
+        if isinstance(module, (nn.Embedding, nn.EmbeddingBag)) and module.max_norm is not None
+    ]
+    if rewritten:
+        raise ArgumentError(
+            f"{', '.join(rewritten)}: max_norm rewrites the table in every forward pass, so the loss is no function of the "
+            "weights; set max_norm to None"
+        )
     if [*model.parameters()] and not any(parameter.requires_grad for parameter in model.parameters()):
         raise ArgumentError(
             "every parameter of the model has requires_grad=False, so there is nothing to move: sharpness moves what is trained; "

@@ -19,6 +19,8 @@ REENTRANT = (
     "model.gradient_checkpointing_disable(), or use checkpoint(..., use_reentrant=False)"
 )
 
+_SPLIT_ROUNDING = 1e3  # rounding errors that the sum over two examples may differ by from that of each alone
+
 Loss = Callable[[nn.Module, Batch], Any]
 Parameters = Mapping[str, Tensor]
 Result = TypeVar("Result")
@@ -71,6 +73,7 @@ class Objective:
         training_seed: int | None = None,
         aliases: Mapping[str, Sequence[str]] | None = None,
     ) -> None:
+        self._batch = batch
         self.micro_batches = split_batch(batch, micro_batch_size)
         self._constants = {f"model.{name}": tensor for name, tensor in (constants or {}).items()}
         self._training_seed = training_seed
@@ -88,10 +91,36 @@ class Objective:
             self._tables = before
 
     def value(self, parameters: Parameters) -> Tensor:
-        """The loss, a float64 scalar on the device of the parameters."""
+        """The loss, a float64 scalar on the device of the parameters.
+
+        As in ``value_and_gradient`` the parameters require gradients: torch has layers that compute something else without.
+        """
+        leaves = {name: t.detach().requires_grad_(t.is_floating_point()) for name, t in parameters.items()}
+        sums, counts = [], []
+        for batch in self.micro_batches:
+            with torch.enable_grad():
+                part, count = self._call(leaves, batch, self._checked)
+            sums.append(part.detach())
+            counts.append(count.detach())
+        return _total(sums) / _total(counts)
+
+    def require_separable(self, parameters: Parameters) -> None:
+        """Refuse to split a loss that is no sum over examples, as far as two of them tell."""
+        if len(self.micro_batches) == 1 or self._training_seed is not None:
+            return
+        two = split_batch(self._batch, 2)[0]
         with torch.no_grad():
-            parts = [self._call(parameters, batch, self._checked) for batch in self.micro_batches]
-            return _total([s for s, _ in parts]) / _total([c for _, c in parts])
+            together, apart = ([self._call(parameters, b, self._checked) for b in split_batch(two, k)] for k in (2, 1))
+        (whole, count), (parts, counts) = (
+            (float(_total([s for s, _ in found])), float(_total([c for _, c in found]))) for found in (together, apart)
+        )
+        rounding = _SPLIT_ROUNDING * torch.finfo(together[0][0].dtype).eps * max(abs(whole), abs(parts))
+        if abs(whole - parts) > rounding or count != counts:
+            raise LossError(
+                f"micro_batch_size was given, but of two examples the loss is ({whole:.9g}, {count:g}) and one by one "
+                f"({parts:.9g}, {counts:g}): either examples are compared with each other, or a tensor of the batch does not "
+                "hold one row per example; drop micro_batch_size"
+            )
 
     def value_and_gradient(
         self, parameters: Parameters, names: Collection[str] | None = None

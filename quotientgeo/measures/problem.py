@@ -69,14 +69,14 @@ class Observation:
 
 
 def working_dtype(model: nn.Module) -> tuple[torch.dtype, str | None]:
-    """float64 if a parameter is float64, else float32; and a note where half-precision weights are raised."""
+    """float64 if a parameter is float64, else float32; and a note where weights of a narrower dtype are raised to it."""
     found = {p.dtype for p in model.parameters() if p.is_floating_point()}
-    half = sorted(str(dtype).removeprefix("torch.") for dtype in found if torch.finfo(dtype).bits < 32)
     dtype = torch.float64 if torch.float64 in found else torch.float32
-    note = (
-        f"{', '.join(half)} weights were raised to float32, since they cannot hold the displacement" if half else None
-    )
-    return dtype, note
+    narrower = sorted(str(other).removeprefix("torch.") for other in found - {dtype})
+    if not narrower:
+        return dtype, None
+    why = "they cannot hold the displacement" if dtype == torch.float32 else "other weights of the model are float64"
+    return dtype, f"{', '.join(narrower)} weights were raised to {str(dtype).removeprefix('torch.')}, since {why}"
 
 
 def raised(tensors: dict[str, Tensor], dtype: torch.dtype) -> dict[str, Tensor]:
@@ -102,6 +102,7 @@ def observe(objective: Objective, model: nn.Module, parameters: Parameters) -> O
             # reentrant checkpoints of inputs without gradient: their parameters would seem to be unused
             warnings.filterwarnings("error", message="None of the inputs have requires_grad")
             loss, gradient = objective.value_and_gradient(parameters)
+            objective.require_separable(parameters)
     except UserWarning as warning:
         if "None of the inputs have requires_grad" not in str(warning):
             raise

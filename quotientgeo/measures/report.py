@@ -39,6 +39,7 @@ OUTCOMES: dict[type[QuotientgeoError], str] = {
     GeodesicAccuracyError: "geodesic_inaccurate",
 }
 NORMS = {"geodesic": geodesic.NORM, "adaptive": adaptive.NORM, "euclidean": euclidean.NORM}
+UNUSED = "no gradient of the loss reaches it"
 RESOLUTION_WARNING = 100  # a value below this many rounding errors of the loss is named as such
 
 
@@ -72,7 +73,7 @@ class Report:
             frozen={} if problem is None else dict(problem.frozen),
             left_out=({} if problem is None else dict(problem.left_out)) | self._unused() | self.verified.excluded,
             verification=self.verified.summary,
-            notes=[*self.notes, *self._untrained_notes(), *self._resolution_notes()],
+            notes=[*self.notes, *self._untrained_notes(), *self._stationary_notes(), *self._resolution_notes()],
             seconds=seconds,
             peak_memory_bytes=peak_memory(next(self.model.parameters()).device),
         )
@@ -92,7 +93,7 @@ class Report:
             return {}
         unused = frozenset.intersection(*(found.unused for found in self.found))
         known = set() if self.problem is None else set(self.problem.frozen) | set(self.problem.left_out)
-        return dict.fromkeys(sorted(unused - known), "the loss does not use it")
+        return dict.fromkeys(sorted(unused - known), UNUSED)
 
     def _definitions(self) -> dict[str, Any]:
         call, settings = self.call, self.call.settings
@@ -164,12 +165,20 @@ class Report:
         ]
 
     def _resolution_notes(self) -> list[str]:
-        poor = [i for i, f in enumerate(self.found) if f.result.value < RESOLUTION_WARNING * f.result.resolution]
+        poor = [i for i, f in enumerate(self.found) if f.result.value <= RESOLUTION_WARNING * f.result.resolution]
         if not poor:
             return []
         return [
-            f"batch(es) {poor}: the value is below {RESOLUTION_WARNING} rounding errors of the loss; "
-            "use float64 or a larger rho"
+            f"batch(es) {poor}: the value is within {RESOLUTION_WARNING} rounding errors of the loss; "
+            "use float64, a larger rho or more starts"
+        ]
+
+    def _stationary_notes(self) -> list[str]:
+        stationary = [i for i, f in enumerate(self.found) if f.stationary]
+        if not stationary:
+            return []
+        return [
+            f"batch(es) {stationary}: the gradient at the weights is exactly zero, so the first start was random as well"
         ]
 
 

@@ -36,7 +36,7 @@ class TestWhatTakesPart:
         model.spare = nn.Linear(3, 3).double()
         model.eval()
         result = qg.sharpness(model, tiny_loss, [tiny_batch()], steps=2, starts=2, graph=graph_of(model))
-        assert result.left_out == dict.fromkeys(["spare.bias", "spare.weight"], "the loss does not use it")
+        assert result.left_out == dict.fromkeys(["spare.bias", "spare.weight"], "no gradient of the loss reaches it")
 
     def test_frozen_parameters_do_not_move(self):
         """A user who froze the embeddings and one whole projection measures the sharpness of what is trained."""
