@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from quotientgeo.errors import CheckpointError
+from quotientgeo.model.inventory import storage_key
 from quotientgeo.model.spellings import respelled
 from quotientgeo.model.weights_file import read_weights
 
@@ -74,12 +75,13 @@ def _require_free(folder: Path, like: Path) -> None:
 
 def _as_stored(state: Mapping[str, Any], stored: Mapping[str, Tensor], renamed: Mapping[str, str]) -> dict[str, Tensor]:
     """The values of ``state`` under the names and in the dtypes of ``stored``."""
-    tensors = {}
+    tensors, placed = {}, set()
     for name, before in stored.items():
         value = state.get(renamed.get(name, name))
         if not isinstance(value, Tensor):
             tensors[name] = before
             continue
+        placed.add(storage_key(value))
         if value.shape != before.shape:
             raise CheckpointError(
                 f"{name!r} has shape {tuple(value.shape)}, but {tuple(before.shape)} in the checkpoint"
@@ -90,4 +92,7 @@ def _as_stored(state: Mapping[str, Any], stored: Mapping[str, Tensor], renamed: 
                 f"values of {name!r} overflow {before.dtype}, the type in which the checkpoint stores it"
             )
         tensors[name] = new.contiguous().clone()  # names that share memory are stored apart
+    lost = [name for name, value in state.items() if isinstance(value, Tensor) and storage_key(value) not in placed]
+    if lost:
+        raise CheckpointError(f"the checkpoint has no tensor for {', '.join(lost[:5])}: it belongs to another model")
     return {name: tensor.contiguous() for name, tensor in tensors.items()}

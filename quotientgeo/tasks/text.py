@@ -40,7 +40,7 @@ class TextModel:
             folder,
             _tokenizer(folder),
             config,
-            _positions(model),
+            longest(model),
             getattr(find(), "num_embeddings", None),
             frozenset(inspect.signature(type(model).forward).parameters),
         )
@@ -126,7 +126,7 @@ def _tokenizer(folder: Path) -> Any:
     return tokenizer
 
 
-def _positions(model: nn.Module) -> int | None:
+def longest(model: nn.Module) -> int | None:
     """Longest sequence that learned absolute positions allow; RoBERTa's begin after the padding index."""
     for name, module in model.named_modules():
         if isinstance(module, nn.Embedding) and name.split(".")[-1] in (

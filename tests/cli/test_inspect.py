@@ -137,3 +137,10 @@ def test_inputs_are_made_for_any_text_model(name: str) -> None:
     assert all(
         torch.equal(value, again) for value, again in zip(batch.values(), random_inputs(model).values(), strict=True)
     )
+
+
+def test_made_up_tokens_are_no_padding_but_where_the_mask_says_so() -> None:
+    model = hugging_face("RobertaForMaskedLM", pad_token_id=1)
+    for seed in range(20):
+        batch = random_inputs(model, seed)
+        assert torch.equal(batch["input_ids"] == 1, batch["attention_mask"] == 0)

@@ -98,7 +98,10 @@ def test_what_the_model_does_not_read_is_kept_and_shards_become_one_file(bert: P
     assert done.exit_code == 0, done.output
     files = sorted(p.relative_to(out).as_posix() for p in out.rglob("*") if p.is_file())
     assert files == ["1_Pooling/config.json", "config.json", "model.safetensors", "notes.md", "vocab.txt"]
-    assert sorted(load_file(out / "model.safetensors")) == [f"module.{name}" for name in names]
+    written = load_file(out / "model.safetensors")
+    assert sorted(written) == [f"module.{name}" for name in names]
+    query = "bert.encoder.layer.0.attention.self.query.weight"
+    assert not torch.equal(written[f"module.{query}"], tensors[query])
     torch.testing.assert_close(outputs(out), outputs(bert), rtol=1e-4, atol=1e-4)
 
 
@@ -185,5 +188,7 @@ def test_a_value_that_does_not_fit_its_type_is_refused(tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match=r"overflow torch\.float16"):
         qg.save_checkpoint(model, tmp_path / "out", like=folder, state=state)
     assert [p.name for p in tmp_path.iterdir()] == ["bert"]
+    with pytest.raises(CheckpointError, match=r"no tensor for x: it belongs to another model"):
+        qg.save_checkpoint(model, tmp_path / "out", like=folder, state=model.state_dict() | {"x": torch.ones(2)})
     saved = qg.save_checkpoint(model, tmp_path / "same", like=folder)
     assert (saved / "model.safetensors").read_bytes() == (folder / "model.safetensors").read_bytes()

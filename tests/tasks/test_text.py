@@ -14,7 +14,9 @@ from torch import Tensor
 import quotientgeo as qg
 from quotientgeo.errors import ArgumentError, CheckpointError, DataError, TaskError
 from quotientgeo.tasks import DataOptions, load_task
+from quotientgeo.tasks.text import longest
 from tests.helpers.folders import REVIEWS, WORDS, text_folder
+from tests.helpers.models import hugging_face
 
 LINES = "the film was good\n\nit was not good\nthe film was not very bad the film was not\na film\n"
 
@@ -117,6 +119,17 @@ def test_texts_are_cut_where_the_model_ends(classifier: Path, tmp_path: Path) ->
     task, model, (batch,) = run("text-classification", classifier, data)
     assert batch["input_ids"].shape == (1, 20)
     task.loss(model, batch)  # would fail beyond the 20 positions
+
+
+def test_positions_after_the_padding_index_are_those_of_roberta() -> None:
+    model = hugging_face("RobertaForMaskedLM", pad_token_id=1)
+    limit = longest(model)
+    assert limit == 24 - 2
+    model(input_ids=torch.full((1, limit), 5))
+    with pytest.raises((IndexError, RuntimeError)):
+        model(input_ids=torch.full((1, limit + 1), 5))
+    assert longest(hugging_face("BertForMaskedLM")) == 24
+    assert longest(torch.nn.Linear(1, 1)) is None
 
 
 def test_models_without_token_types_get_none(tmp_path: Path) -> None:
