@@ -115,32 +115,6 @@ def require_evaluation_mode(model: nn.Module) -> None:
         )
 
 
-def change(outputs: Mapping[str, Tensor], reference: Mapping[str, Tensor]) -> float:
-    """max |difference| / max |reference| per tensor, the worst of them; infinite where shapes or non-finite entries differ.
-
-    A single number such as a loss near zero is compared on the scale of the largest output: its own would be rounding.
-    """
-    if outputs.keys() != reference.keys():
-        return float("inf")
-    scales = {name: scale(tensor) for name, tensor in reference.items()}
-    largest = max(scales.values())
-    worst = 0.0
-    for name, ref in reference.items():
-        new, finite = outputs[name].detach(), torch.isfinite(ref)
-        if not torch.equal(torch.isfinite(new), finite) or not torch.equal(new[~finite], ref[~finite]):
-            return float("inf")
-        distance = float((new - ref)[finite].abs().max()) if bool(finite.any()) else 0.0
-        divisor = scales[name] if ref.numel() > 1 else largest
-        worst = max(worst, distance / divisor if divisor else (float("inf") if distance else 0.0))
-    return worst
-
-
-def scale(tensor: Tensor) -> float:
-    """Largest finite absolute value, 0 for an empty tensor."""
-    finite = tensor.detach()[torch.isfinite(tensor)]
-    return float(finite.abs().max()) if finite.numel() else 0.0
-
-
 def map_floats(value: Any) -> Any:
     """The same structure with floating tensors in float64."""
     if isinstance(value, Tensor):

@@ -10,7 +10,8 @@ from torch import Tensor
 
 from quotientgeo.errors import NonFiniteLossError
 from quotientgeo.model.orbit import act, random_elements
-from quotientgeo.model.probe import Probe, change, scale
+from quotientgeo.model.probe import Probe
+from quotientgeo.model.scales import LAST_BITS, Scales, distances
 
 if TYPE_CHECKING:
     from quotientgeo.model.graph import SymmetryGraph
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 CONDITION = 10.0  # of the random elements
 LARGEST_SCALE = 2.0  # their determinant is not one: each is scaled by a factor between this and its inverse
 NEARBY = 0.01  # relative distance of the second point at which symmetries are tested
+DRAWS = 2  # of changes in the last bits
 
 Params = dict[str, Tensor]
 
@@ -25,10 +27,11 @@ Params = dict[str, Tensor]
 class Trial:
     """Blocks and shifts of a graph at one point, ``base`` (float64, by name), each with its own random element.
 
-    reference: the outputs at ``base``. kinds: of all blocks and shifts, by name.
+    reference: the outputs at ``base``. scales: what their changes are divided by. kinds: of all blocks and shifts, by name.
+    rounding: as ``Scales.of`` wants it, from a trial close by; None to find it here.
     """
 
-    def __init__(self, graph: SymmetryGraph, probe: Probe, seed: int, base: Params):
+    def __init__(self, graph: SymmetryGraph, probe: Probe, seed: int, base: Params, rounding: Params | None = None):
         self.graph, self.probe, self.seed = graph, probe, seed
         # through the same operations as every motion: another layout in memory would be another rounding
         self.base = act(graph, base, {b.name: torch.eye(b.h, dtype=torch.float64) for b in graph.blocks})
@@ -50,6 +53,8 @@ class Trial:
                 f"the model returns NaN on this batch ({', '.join(bad)}), in float64 and before any move: look for NaN in its "
                 "weights and inputs, and for a loss over no labels at all"
             )
+        self.rounding = self._rounding() if rounding is None else rounding
+        self.scales = Scales.of(self.reference, self.rounding)
 
     def nearby(self) -> Trial:
         """The same elements at weights close by, where nothing is zero or one by chance.
@@ -63,7 +68,20 @@ class Trial:
         for stack in self.graph.stacks():
             G, H = (_mixed_rows(factor, generator) for factor in stack.read(params))
             params = stack.write(params, G, H)
-        return Trial(self.graph, self.probe, self.seed, params)
+        return Trial(self.graph, self.probe, self.seed, params, self.rounding)
+
+    def _rounding(self) -> Params:
+        """The largest absolute change of each output entry when every weight changes in its last bits, in DRAWS tries."""
+        generator = torch.Generator().manual_seed(self.seed + 3)
+        found = {name: torch.zeros_like(tensor) for name, tensor in self.reference.items()}
+        with torch.no_grad():
+            for _ in range(DRAWS):
+                params = {name: _last_bits(w, generator) for name, w in self.base.items()}
+                for name, tensor in self._outputs(params).items():
+                    seen = distances(tensor, self.reference[name]) if name in found else None
+                    if seen is not None:
+                        found[name] = torch.maximum(found[name], seen)
+        return found
 
     def _rescaled(self, name: str, w: Tensor, generator: torch.Generator) -> Tensor:
         parameter = self.graph.parameters[name]
@@ -82,7 +100,7 @@ class Trial:
         """
         with torch.no_grad():
             seed = self.seed if random_forward else self.seed + 1
-            return change(self.probe(self.graph.with_aliases(self.base), seed), self.reference)
+            return self.scales.change(self.probe(self.graph.with_aliases(self.base), seed), rounding=False)
 
     def residuals(self, names: Sequence[str], tolerance: float) -> dict[str, tuple[float, int]]:
         """Per block its residual and how many others moved with it: all at once, then halves of what does not pass."""
@@ -99,7 +117,7 @@ class Trial:
         with torch.no_grad():
             params = act(self.graph, self.base, {n: self.elements[n] for n in names if n in self.elements})
             params = self.graph.translations.apply(params, {n: self.amounts[n] for n in names if n in self.amounts})
-            return change(self._outputs(params), self.reference)
+            return self.scales.change(self._outputs(params))
 
     def controls(self) -> dict[str, float | None]:
         """Per block, |d outputs / d A| at A = I of the motion of G alone, relative to the outputs; from one backward pass of a
@@ -113,7 +131,7 @@ class Trial:
         for stack, elements in zip(stacks, moves, strict=True):
             params = stack.act(params, elements, sides="G")
         params = self.graph.translations.apply(params, amounts, alone=True)
-        combination = self._combination(self._outputs(params))
+        combination = self.scales.combination(self._outputs(params), torch.Generator().manual_seed(self.seed + 1))
         if not combination.requires_grad:
             return self._finite_controls()
         gradients = torch.autograd.grad(combination, inputs, allow_unused=True)
@@ -125,17 +143,6 @@ class Trial:
             found[name] = 0.0 if g is None else float(g.norm())
         return found | self._borrowed(found)
 
-    def _combination(self, outputs: Params) -> Tensor:
-        generator = torch.Generator().manual_seed(self.seed + 1)
-        total = torch.zeros((), dtype=torch.float64)
-        for name, tensor in outputs.items():
-            norm = self.reference[name].where(torch.isfinite(tensor), torch.zeros_like(tensor)).norm()
-            if scale(self.reference[name]) and tensor.requires_grad:
-                weights = torch.randn(tensor.shape, generator=generator, dtype=torch.float64).to(tensor.device)
-                kept = torch.where(torch.isfinite(tensor), tensor, torch.zeros_like(tensor))
-                total = total.to(tensor.device) + (weights * kept).sum() / norm
-        return total
-
     def _finite_controls(self) -> dict[str, float | None]:
         """The same from finite one-sided motions, one forward pass each, where the outputs carry no gradient."""
         found: dict[str, float | None] = {}
@@ -144,10 +151,10 @@ class Trial:
                 for i, block in enumerate(stack.blocks):
                     elements = torch.eye(stack.h).expand(len(stack), -1, -1).to(self.base[stack.names[0]]).clone()
                     elements[i] = self.elements[block.name]
-                    found[block.name] = change(self._outputs(stack.act(self.base, elements, sides="G")), self.reference)
+                    found[block.name] = self.scales.change(self._outputs(stack.act(self.base, elements, sides="G")))
             for name, t in self.amounts.items():
                 params = self.graph.translations.apply(self.base, {name: t}, alone=True)
-                found[name] = change(self._outputs(params), self.reference)
+                found[name] = self.scales.change(self._outputs(params))
         return found | self._borrowed(found)
 
     def _borrowed(self, found: dict[str, float | None]) -> dict[str, float | None]:
@@ -159,6 +166,13 @@ class Trial:
                 carried = [found[name] or 0.0 for name in self.graph.carriers(shift)]
                 borrowed[shift.name] = max(carried) if carried else (None if found[shift.name] else 0.0)
         return borrowed
+
+
+def _last_bits(w: Tensor, generator: torch.Generator) -> Tensor:
+    if not w.is_floating_point():
+        return w
+    u = 2 * torch.rand(w.shape, generator=generator, dtype=torch.float64) - 1
+    return w * (1 + LAST_BITS * u.to(w.device))
 
 
 def _mixed_rows(factor: Tensor, generator: torch.Generator) -> Tensor:

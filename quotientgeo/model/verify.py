@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from quotientgeo.errors import SymmetryError
 from quotientgeo.model.orbit import raised
 from quotientgeo.model.probe import Forward, Probe, require_evaluation_mode
+from quotientgeo.model.scales import TOLERANCE
 from quotientgeo.model.trial import NEARBY, Trial
 
 if TYPE_CHECKING:
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
 
 __all__ = ["TOLERANCE", "BlockVerification", "Forward", "VerificationReport", "run_verification"]
 
-TOLERANCE = 1e-9  # relative change of the outputs; exact symmetries show 1e-16 to 1e-13, broken ones 1e-4 and more
 POWER = 1e3  # a one-sided motion must change the outputs this many times more than the symmetry does
 ROUNDING = 1e-13  # below this a residual is rounding
 

@@ -9,7 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from quotientgeo.errors import TaskError
-from quotientgeo.model.probe import Probe, change
+from quotientgeo.model.probe import Probe
+from quotientgeo.model.scales import change
 
 EXAMPLES, TOKENS = 4, 16
 
@@ -48,7 +49,7 @@ def random_inputs(model: nn.Module, seed: int = 0) -> dict[str, Tensor]:
 
 
 def difference(model: nn.Module, other: nn.Module, batch: dict[str, Tensor]) -> float:
-    """Largest change of an output, relative to the largest entry of that output, with both models evaluated in float64."""
+    """Largest change of an output entry, relative to itself or to the median of its column if larger; both models in float64."""
     outputs = []
     for one in (model, other):
         params = {name: p.detach().double() for name, p in one.named_parameters() if p.is_floating_point()}

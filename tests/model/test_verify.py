@@ -234,7 +234,7 @@ def test_a_weak_right_block_is_tested_alone_where_the_others_drown_it():
     graph = graph_of(model)
     with torch.no_grad():
         for p in model.layers[1].o_proj.parameters():
-            p.mul_(1e-8)
+            p.mul_(1e-7)
     strong = graph.restricted_to([block.name for block in graph.blocks if block.layer == 0])
     model.load_state_dict(strong.move(condition=1e6))  # rounding of 1e-12 and more in the first layer
     report = graph.verify(token_batch())
