@@ -15,6 +15,7 @@ from quotientgeo.errors import BlockError
 from quotientgeo.geometry.pair import GeodesicName, MetricName, PairGeometry
 from quotientgeo.measures.charts import PairChart
 from quotientgeo.measures.problem import Problem, raised, untrained
+from quotientgeo.model.blocks import ShiftBlock
 from quotientgeo.model.graph import SymmetryGraph
 
 NORM = (
@@ -39,9 +40,16 @@ def build(
     """
     left_out = untrained(model)
     part, dropped = _usable(graph, left_out, excluded)
-    float64 = part.canonicalise_shifts(raised(dict(graph.parameters), torch.float64))
+    stacks = part.stacks()
+    # only what a symmetry reads is worth the memory of float64; nothing is written into the rest, the model's own tensors
+    read = {name for stack in stacks for name in stack.names}
+    for shift in part.shifts:
+        read |= _touched(shift) | {weight.tensor for weight, _ in shift.compensators}
+    wide = {name: torch.float64 if name in read else dtype for name in graph.parameters}
+    own = {name: raised({name: w}, wide[name])[name] for name, w in graph.parameters.items()}
+    float64 = part.canonicalise_shifts(own)
     pairs = []
-    for stack in part.stacks():
+    for stack in stacks:
         if stack.geometry is not None:
             raise BlockError(
                 f"blocks {', '.join(block.name for block in stack.blocks[:3])}: a geometry of their own "
@@ -63,7 +71,7 @@ def build(
     for name, w in base.items():
         free = part.rest_mask(name)
         if name not in left_out and w.is_floating_point() and bool(free.any()):
-            scale[name] = w.abs() * free.to(device=w.device, dtype=w.dtype)
+            scale[name] = w.abs() if bool(free.all()) else w.abs().mul_(free.to(device=w.device, dtype=w.dtype))
     return Problem(base, scale, tuple(pairs), frozen=part.frozen_reasons(), left_out=left_out | dropped)
 
 
@@ -77,7 +85,7 @@ def _usable(
     dropped: dict[str, str] = {}
     kept = []
     for shift in graph.shifts:
-        touched = {leg.tensor for leg in shift.legs} | {bias for _, bias in shift.compensators}
+        touched = _touched(shift)
         trades = bool(shift.compensators) or len(shift.legs) > 1
         if trades and touched & set(left_out):
             dropped[shift.name] = _untrained_reason(touched & set(left_out))
@@ -91,6 +99,11 @@ def _usable(
             dropped[block.name] = _untrained_reason(touched & set(left_out))
     usable = [name for name in names if name not in dropped]
     return part if len(usable) == len(names) else part.restricted_to(usable), dropped
+
+
+def _touched(shift: ShiftBlock) -> set[str]:
+    """The parameters that a translation changes."""
+    return {leg.tensor for leg in shift.legs} | {bias for _, bias in shift.compensators}
 
 
 def _untrained_reason(names: Collection[str]) -> str:

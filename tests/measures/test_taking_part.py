@@ -14,8 +14,8 @@ from quotientgeo.errors import BlockError
 from quotientgeo.geometry.pair import PairGeometry
 from quotientgeo.measures.ascent import start_seed
 from tests.helpers.graphs import graph_of
-from tests.helpers.losses import masked_loss, tiny_batch, tiny_loss
-from tests.helpers.models import tiny
+from tests.helpers.losses import masked_batch, masked_loss, tiny_batch, tiny_loss
+from tests.helpers.models import hugging_face, tiny
 
 
 class TestWhatTakesPart:
@@ -180,3 +180,12 @@ class TestPrecision:
         assert max(seeds) < 2**63
         model = tiny().double()
         assert qg.sharpness(model, tiny_loss, [tiny_batch()], measure="adaptive", steps=1, starts=2, seed=2**62).ok
+
+
+def test_a_translation_whose_weight_is_in_no_block_is_folded_in_float64():
+    """Its compensating weight is read in float64 too, though no block holds it."""
+    model = hugging_face("BertForMaskedLM")
+    graph = qg.symmetry_graph(model)
+    values = {block.name for block in graph.blocks if block.kind == "attention_vo"}
+    part = graph.restricted_to([n.name for n in (*graph.blocks, *graph.shifts) if n.name not in values])
+    assert qg.sharpness(model, masked_loss, [masked_batch(model)], graph=part, steps=2).ok
