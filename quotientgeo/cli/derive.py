@@ -82,13 +82,15 @@ def read_declaration(path: Path) -> tuple[PythonFile, list[tuple[Any, Any]]]:
 def _derived(file: PythonFile, symmetry: Any, metric: Any) -> Any:
     """The geometry, all of whose claims hold; what the user's own formulas raise is told with its line."""
     import quotientgeo
-    from quotientgeo.tasks import describe
+    from quotientgeo.tasks import describe, lines_in
 
     try:
         geometry = quotientgeo.derive(symmetry, metric)
     except QuotientgeoError:
         raise
     except Exception as error:
+        if not lines_in(error, file.path):
+            raise
         raise DeclarationError(f"{file.path}: metric {metric.name!r}: {describe(error, file.path)}") from error
     broken = [claim for claim in geometry.certificate if not claim.holds]
     if broken:

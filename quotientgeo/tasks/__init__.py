@@ -7,7 +7,7 @@ from quotientgeo.tasks.load import BUILT_IN, load_task
 from quotientgeo.tasks.options import DataOptions
 from quotientgeo.tasks.precision import Converted, converted
 from quotientgeo.tasks.protocol import Task
-from quotientgeo.tasks.python_file import PythonFile, describe, run_file
+from quotientgeo.tasks.python_file import PythonFile, describe, lines_in, run_file
 
 __all__ = [
     "BUILT_IN",
@@ -20,6 +20,7 @@ __all__ = [
     "converted",
     "describe",
     "difference",
+    "lines_in",
     "load_task",
     "quiet_transformers",
     "random_inputs",

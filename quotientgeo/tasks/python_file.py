@@ -61,12 +61,16 @@ def describe(error: BaseException, path: Path) -> str:
     """Kind and words of an error, with the last line of the file ``path`` that led to it."""
     words = " ".join(str(error).split())
     shown = f"{type(error).__name__}: {words}" if words else type(error).__name__
-    lines = [
-        frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path.resolve())
-    ]
+    lines = lines_in(error, path)
     if isinstance(error, SyntaxError) or not lines:
         return shown  # Python's own words for a syntax error end with file and line
     return f"{shown} (line {lines[-1]} of {path.name})"
+
+
+def lines_in(error: BaseException, path: Path) -> list[int | None]:
+    """Lines of the file ``path`` that were being run when the error came up; none where it is nothing of that file's doing."""
+    frames = traceback.extract_tb(error.__traceback__)
+    return [frame.lineno for frame in frames if frame.filename == str(path.resolve())]
 
 
 def _new_module(path: Path) -> ModuleType:
