@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import fields, is_dataclass
@@ -11,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from quotientgeo.errors import ModeError, SymmetryError
+from quotientgeo.errors import ArgumentError, LossError, ModeError, SymmetryError
 from quotientgeo.model.structure import same_mapping
 
 Forward = Callable[[nn.Module, Any], Any]
@@ -23,16 +24,30 @@ _CACHES = ("past_key_values", "cache", "mems")
 
 class _InDouble(TorchFunctionMode):
     """Casts to narrower floats become casts to float64: models keep float32 islands (softmax, norms, rotary tables), whose
-    rounding would be mistaken for a broken symmetry."""
+    rounding would be mistaken for a broken symmetry. Narrower tensors from outside the model (class weights that a loss holds,
+    a teacher's weights) are read in float64 wherever they meet an operation; nothing is written into copies of them."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         func = Tensor.double if func in _NARROWING else func
-        wide = {key: _wide(value) for key, value in (kwargs or {}).items()}
-        return func(*(_wide(value) for value in args), **wide)
+        written = args[:1] if _writes(getattr(func, "__name__", "")) else ()
+        wide = {key: value if key == "out" else _wide(value) for key, value in (kwargs or {}).items()}
+        return func(*written, *(_wide(value) for value in args[len(written) :]), **wide)
+
+
+def _writes(name: str) -> bool:
+    """Whether an operation of this name writes into its first argument, or is an attribute of it."""
+    in_place = name.endswith("_") and not name.endswith("__")
+    return in_place or name in ("__get__", "__set__", "__delete__", "__setitem__") or name.startswith("__i")
 
 
 def _wide(value: Any) -> Any:
-    return torch.float64 if isinstance(value, torch.dtype) and value in _NARROW else value
+    if isinstance(value, torch.dtype):
+        return torch.float64 if value in _NARROW else value
+    if isinstance(value, Tensor):
+        return value.double() if value.dtype in _NARROW else value
+    if type(value) in (tuple, list):
+        return type(value)(_wide(item) for item in value)
+    return value
 
 
 class _Call(nn.Module):
@@ -54,6 +69,7 @@ class Probe:
     """
 
     def __init__(self, model: nn.Module, batch: Any, forward: Forward | None):
+        self._default = forward is None
         self._call = _Call(model, forward or default_forward)
         self._call.training = model.training
         self._buffers = {f"model.{name}": _double(b) for name, b in model.named_buffers()}
@@ -61,17 +77,29 @@ class Probe:
 
     def __call__(self, params: Mapping[str, Tensor], seed: int) -> dict[str, Tensor]:
         """All floating tensors of the output, by where they were found. ``seed`` is for what the forward pass draws."""
-        given = {f"model.{name}": p for name, p in params.items()}
+        given = {f"model.{name}": p.clone() for name, p in params.items()}  # a forward may write into its weights
         buffers = {name: b.clone() for name, b in self._buffers.items()}
         with seeded(seed, {p.device for p in params.values()}), _InDouble():
-            output = torch.func.functional_call(self._call, (given, buffers), (self._batch,))
+            output = self._output(given | buffers)
         found: dict[str, Tensor] = {}
         _collect(output, "", found)
         if not found:
-            raise SymmetryError(
-                "the forward pass returned no floating tensor, so nothing can be compared: pass forward="
-            )
+            who = "the forward pass" if self._default else "forward(model, batch)"
+            what = "None" if output is None else f"no floating tensor (a {type(output).__name__})"
+            more = ": pass forward=, a function of model and batch" if self._default else ""
+            raise SymmetryError(f"{who} returned {what}, so nothing can be compared{more}")
         return found
+
+    def _output(self, tensors: Mapping[str, Tensor]) -> Any:
+        try:
+            return torch.func.functional_call(self._call, dict(tensors), (self._batch,))
+        except RuntimeError as error:
+            if "dtype" not in str(error) and "scalar type" not in str(error):
+                raise
+            raise LossError(
+                f"the forward pass failed with {str(error).splitlines()[0]!r}: symmetries are verified in float64; let what the "
+                "loss or the model holds besides its parameters follow them, for instance weight.to(logits.dtype)"
+            ) from error
 
 
 @contextmanager
@@ -95,12 +123,31 @@ def seeded(seed: int, devices: Iterable[torch.device] = ()) -> Iterator[None]:
 
 
 def default_forward(model: nn.Module, batch: Any) -> Any:
-    """``model(**batch)`` for a mapping, ``model(*batch)`` for a tuple or list, ``model(batch)`` otherwise."""
+    """``model(**batch)`` for a mapping, ``model(*batch)`` for a tuple or list, ``model(batch)`` otherwise.
+
+    ``ArgumentError`` where the signature of the model's forward does not take these arguments.
+    """
+    args, named = _arguments(batch)
+    try:
+        signature = inspect.signature(model.forward)
+    except (TypeError, ValueError):  # compiled code
+        signature = None
+    try:
+        if signature is not None:
+            signature.bind(*args, **named)
+    except TypeError as error:
+        call = "**batch" if named else "*batch" if isinstance(batch, (tuple, list)) else "batch"
+        raise ArgumentError(
+            f"{type(model).__name__} cannot be called as model({call}) on this {type(batch).__name__} batch ({error}): pass "
+            "forward=, for instance forward=lambda model, batch: model(batch[0])"
+        ) from error
+    return model(*args, **named)
+
+
+def _arguments(batch: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
     if isinstance(batch, Mapping):
-        return model(**batch)
-    if isinstance(batch, (tuple, list)):
-        return model(*batch)
-    return model(batch)
+        return (), dict(batch)
+    return (tuple(batch) if isinstance(batch, (tuple, list)) else (batch,)), {}
 
 
 def require_evaluation_mode(model: nn.Module) -> None:
