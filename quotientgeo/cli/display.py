@@ -94,7 +94,7 @@ def remarks(result: SharpnessResult) -> Iterator[str]:
         yield f"{result.outcome}: {result.detail}"
     tested = result.verification
     if tested:
-        held = f"{tested['passed']} of {tested['blocks']} declared symmetries hold on this model"
+        held = f"{tested['passed']} of {tested['symmetries']} declared symmetries hold on this model"
         yield f"{held} (outputs change by {tested['residual']:.1e} relative, at most)"
     for name, reason in list(result.left_out.items())[:MOST_NAMED]:
         yield f"left out: {name}: {reason}"

@@ -9,10 +9,12 @@ the symmetry in a ball, and a wrong leg on a zero bias, say, does no harm at the
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
-from quotientgeo.errors import SymmetryError
+from quotientgeo.errors import ArgumentError, SymmetryError
+from quotientgeo.model.hints import hints
 from quotientgeo.model.orbit import raised
 from quotientgeo.model.probe import Forward, Probe, require_evaluation_mode
 from quotientgeo.model.scales import TOLERANCE
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["TOLERANCE", "BlockVerification", "Forward", "VerificationReport", "run_verification"]
 
+MOST_LISTED = 5  # failures in a message
 POWER = 1e3  # a one-sided motion must change the outputs this many times more than the symmetry does
 ROUNDING = 1e-13  # below this a residual is rounding
 
@@ -71,13 +74,15 @@ class BlockVerification:
 class VerificationReport:
     """What ``verify`` found, block by block. ``str()`` is a table; ``require()`` raises where a block did not pass.
 
-    outputs: names of the compared tensors. noise: relative difference of two runs at the same parameters.
+    outputs: names of the compared tensors. noise: relative difference of two runs at the same parameters. hints: what may be
+    behind failures.
     """
 
     entries: tuple[BlockVerification, ...]
     tolerance: float
     outputs: tuple[str, ...]
     noise: float
+    hints: tuple[str, ...] = ()
 
     def with_status(self, status: Status) -> tuple[BlockVerification, ...]:
         return tuple(entry for entry in self.entries if entry.status == status)
@@ -96,19 +101,19 @@ class VerificationReport:
         return {entry.name: entry.reason for entry in self.entries if entry.status != "passed"}
 
     def require(self) -> None:
-        """``SymmetryError`` naming every block that did not pass, with its residual."""
+        """``SymmetryError`` naming blocks that did not pass, with their residuals; the first few of many."""
         failures = self.failures()
         if failures:
             raise SymmetryError(
                 f"{len(failures)} of {len(self.entries)} declared symmetries do not hold on this model, or this batch cannot "
                 "tell (to measure without them: unverified='exclude', or graph.restricted_to(names)):\n"
-                + "\n".join(_listed(failures, most=len(failures)))
+                + "\n".join([*_listed(failures), *(f"  {hint}" for hint in self.hints)])
             )
 
     def summary(self) -> dict[str, Any]:
         """Plain numbers for a result file."""
         return {
-            "blocks": len(self.entries),
+            "symmetries": len(self.entries),
             "passed": len(self.with_status("passed")),
             "residual": self.residual,
             "tolerance": self.tolerance,
@@ -120,18 +125,18 @@ class VerificationReport:
         groups: dict[tuple[str, str], list[BlockVerification]] = {}
         for entry in self.entries:
             groups.setdefault((entry.kind or "unnamed kind", entry.status), []).append(entry)
-        lines = [f"{'kind':<24} {'blocks':>6} {'status':<13} {'residual':>9} {'control':>9}"]
+        lines = [f"{'kind':<24} {'number':>6} {'status':<13} {'residual':>9} {'control':>9}"]
         for (kind, status), entries in groups.items():
             controls = [entry.control for entry in entries if entry.control is not None]
             control = f"{min(controls):9.1e}" if controls else f"{'none':>9}"
             worst = max(entry.residual for entry in entries)
             lines.append(f"{kind:<24} {len(entries):>6} {status:<13} {worst:9.1e} {control}")
-        lines += _listed(self.failures())
+        lines += [*_listed(self.failures()), *(f"  {hint}" for hint in self.hints)]
         lines.append(f"compared: {', '.join(self.outputs)}; tolerance {self.tolerance:g} relative, float64")
         return "\n".join(lines)
 
 
-def _listed(failures: dict[str, str], most: int = 10) -> list[str]:
+def _listed(failures: dict[str, str], most: int = MOST_LISTED) -> list[str]:
     lines = [f"  {name}: {reason}" for name, reason in list(failures.items())[:most]]
     return lines + ([f"  and {len(failures) - most} more"] if len(failures) > most else [])
 
@@ -146,6 +151,10 @@ def run_verification(
     allow_training_mode: bool,
 ) -> VerificationReport:
     """See ``SymmetryGraph.verify``."""
+    if not (isinstance(tolerance, (int, float)) and 0 < tolerance < 1):
+        raise ArgumentError(
+            f"tolerance must be a number between 0 and 1, a relative change of the outputs, got {tolerance!r}"
+        )
     if not allow_training_mode:
         require_evaluation_mode(graph.model)
     probe = Probe(graph.model, batch, forward)
@@ -162,8 +171,12 @@ def run_verification(
         near = here.nearby()
         del here  # its copy of the weights
         _test_nearby(near, found, tolerance)
-    entries = (_entry(name, kinds[name], each, tolerance) for name, each in found.items())
-    return VerificationReport(tuple(entries), tolerance, outputs, noise)
+    entries = tuple(_entry(name, kinds[name], each, tolerance) for name, each in found.items())
+    return VerificationReport(entries, tolerance, outputs, noise, hints(graph, _failed(entries)))
+
+
+def _failed(entries: Iterable[BlockVerification]) -> set[str]:
+    return {entry.name for entry in entries if entry.status == "failed"}
 
 
 def confirmed(
@@ -188,8 +201,8 @@ def confirmed(
             name: replace(held[name], residual=r, joint=joint, status="passed" if r <= report.tolerance else "failed")
             for name, (r, joint) in trial.residuals(list(held), report.tolerance).items()
         }
-    entries = (_of_two(entry, new.get(entry.name, entry)) for entry in report.entries)
-    return replace(report, entries=tuple(entries))
+    entries = tuple(_of_two(entry, new.get(entry.name, entry)) for entry in report.entries)
+    return replace(report, entries=entries, hints=hints(graph, _failed(entries)))
 
 
 def _of_two(one: BlockVerification, other: BlockVerification) -> BlockVerification:

@@ -60,7 +60,7 @@ def test_json_is_all_of_stdout_and_adds_up(bert: Path) -> None:
     assert sum(row["redundant"] for row in found["blocks"]) == found["parameters"]["redundant"] == 576
     counts = found["parameters"]
     assert counts["block"] + counts["frozen"] + counts["rest"] == counts["total"]
-    assert found["verification"]["passed"] == found["verification"]["blocks"] == 16
+    assert found["verification"]["passed"] == found["verification"]["symmetries"] == 16
     assert found["verification"]["residual"] < 1e-12
     assert json.loads(run(bert, "--json").stdout)["verification"] is None
 
@@ -125,7 +125,7 @@ def test_an_architecture_without_a_rule(tmp_path: Path) -> None:
 def test_a_trained_albert() -> None:
     found = json.loads(run(trained("albert"), "--verify", "--json").stdout)
     assert found["parameters"]["redundant"] == 8 * (2 * 32**2 + 2 * 32)
-    assert found["verification"]["passed"] == found["verification"]["blocks"] == 32
+    assert found["verification"]["passed"] == found["verification"]["symmetries"] == 32
     assert any("pooler" in note for note in found["notes"])
 
 

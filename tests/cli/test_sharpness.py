@@ -285,7 +285,7 @@ def test_an_outcome_without_a_value_is_printed_as_such_and_exit_code_3(
 def test_what_was_verified_and_what_was_left_out_is_said_under_the_table(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    verification = {"blocks": 9, "passed": 8, "residual": 2.25e-14}
+    verification = {"symmetries": 9, "passed": 8, "residual": 2.25e-14}
     left_out = {f"tensor{i}": f"reason {i}" for i in range(7)}
     fake(monkeypatch, lambda *_, **__: a_result(verification=verification, left_out=left_out))
     lines = run("a").stdout.splitlines()
@@ -366,7 +366,7 @@ def test_a_trained_albert_from_the_command_line(tmp_path: Path) -> None:
     assert done.exit_code == 0, done.output
     result = SharpnessResult.from_json(done.stdout)
     assert (result.definitions["examples_per_batch"], result.definitions["batches"]) == (4, 1)
-    assert result.verification["passed"] == result.verification["blocks"] == 32
+    assert result.verification["passed"] == result.verification["symmetries"] == 32
     assert result.batches[0].achieved_norm == pytest.approx(0.05, rel=1e-5)
     assert result.value > 1000 * result.batches[0].resolution
     shares = sum(share["norm_share"] for name, share in result.per_block.items() if name.endswith((".qk", ".vo")))

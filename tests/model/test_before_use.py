@@ -57,7 +57,7 @@ def test_a_symmetry_that_fails_late_in_the_sample_is_refused(place):
     sample = [plain_batch(20)] if batch == 0 else [plain_batch() for _ in range(batch + 1)]
     model = sometimes()
     good = qg.sharpness(model, tiny_loss, sample, steps=1, graph=graph_of(model))
-    assert good.verification["passed"] == good.verification["blocks"]
+    assert good.verification["passed"] == good.verification["symmetries"]
     sample[batch] = with_rare(sample[batch], example)
     with pytest.raises(SymmetryError, match=r"layers.0.head0.qk: "):
         qg.sharpness(model, tiny_loss, sample, steps=1, graph=graph_of(model))
@@ -73,7 +73,7 @@ def test_a_first_batch_that_cannot_tell_is_made_up_for_by_another():
     with pytest.raises(SymmetryError, match="this batch cannot tell"):
         qg.sharpness(model, tiny_loss, [one_token, one_token], steps=1, graph=graph_of(model))
     result = qg.sharpness(model, tiny_loss, [one_token, plain_batch()], steps=1, graph=graph_of(model))
-    assert result.verification["passed"] == result.verification["blocks"] == 16
+    assert result.verification["passed"] == result.verification["symmetries"] == 16
 
 
 def test_equal_examples_at_the_start_of_a_batch_do_not_decide():

@@ -171,8 +171,8 @@ def test_the_result_records_it():
     assert paper.definitions["symmetries"] == "paper"
     assert paper.frozen == {}
     assert found["attention"].frozen != {}
-    assert paper.verification["blocks"] == paper.verification["passed"] == 8
-    assert found["attention"].verification["blocks"] == 16
+    assert paper.verification["symmetries"] == paper.verification["passed"] == 8
+    assert found["attention"].verification["symmetries"] == 16
     digests = [found[s].definitions["blocks"]["digest"] for s in ("attention", "paper")]
     assert digests[0] != digests[1]
     assert not any("bias" in name and "self" in name for name in paper.per_block), (

@@ -29,7 +29,7 @@ def test_true_symmetries_pass_at_rounding_with_power():
         assert entry.control is not None
         assert entry.control > 1e-3
     assert report.summary() == {
-        "blocks": 16, "passed": 16, "residual": report.residual, "tolerance": 1e-9, "outputs": ["output"], "failures": {},
+        "symmetries": 16, "passed": 16, "residual": report.residual, "tolerance": 1e-9, "outputs": ["output"], "failures": {},
     }  # fmt: skip
     table = str(report)
     assert "attention_qk                  4 passed" in table
