@@ -39,13 +39,13 @@ class FirstOrder:
     """Exp of a batch of B pairs and its pullback, in buffers made once. One evaluation at a time: ``move``, then ``pull``."""
 
     def __init__(self, geometry: PairGeometry) -> None:
-        frames = geometry.frames.to(geometry.dtype)
+        frames, dtype = geometry.frames, geometry.dtype
         if frames.s.ndim != 2:
             raise ValueError(
                 f"FirstOrder needs one batch dimension, got singular values of shape {tuple(frames.s.shape)}"
             )
-        self._geometry, self._frames = geometry, frames
-        self._F = (frames.F_G.mT.contiguous(), frames.F_H.mT.contiguous())
+        self._geometry = geometry
+        self._F = (frames.F_G.mT.to(dtype).contiguous(), frames.F_H.mT.to(dtype).contiguous())
         self._Y = (torch.empty_like(self._F[0]), torch.empty_like(self._F[1]))
         self._weights = geometry.weights()
         self._seen: tuple[Transposed, Tensor, Tensor, Tensor, Tensor] | None = None

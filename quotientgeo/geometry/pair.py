@@ -162,11 +162,11 @@ class PairGeometry:
 
     def weights(self) -> tuple[Tensor, Tensor]:
         """w_G, w_H (..., h, h) in ``dtype``: the whitened cores of z are w_G * c and (w_H * c)'."""
-        return self._functions.weights(self._working_frames, self.dtype)
+        return self._functions.weights(self.frames, self.dtype)
 
     def coefficients(self, core: Tensor, gram: Tensor) -> tuple[Tensor, Tensor]:
         """u, q (2, ..., h, h) such that ``exp`` of the whitened tangent F core + N, with N'N = gram, is F u + N q."""
-        return self._functions.coefficients(self._working_frames, core, gram, self.geodesic, self.steps, self.rho)
+        return self._functions.coefficients(self.frames, core, gram, self.geodesic, self.steps, self.rho)
 
     def _end(self, frames: Frames, X_G: Tensor, X_H: Tensor, rho: float | None = None) -> tuple[Tensor, Tensor]:
         if self.geodesic == "exact":

@@ -94,8 +94,7 @@ class BatchAscent:
             return value, self.workspace.pull(gradient)
 
     def run(self, settings: Settings, batch_index: int, progress: Progress | None = None) -> Found:
-        zero = self.atlas.zero()
-        loss, gradient = self.value_and_gradient(zero, same_as_seen=True)
+        loss, gradient = self.value_and_gradient(self.atlas.zero(), same_as_seen=True)
         reference = (loss, gradient.clone())
         self._check_reference(loss, settings.rho * float(norm(gradient)))
         stationary = not bool(gradient.any())
@@ -120,14 +119,11 @@ class BatchAscent:
         progress: Progress | None,
     ) -> Ascent:
         """One start: the first at w itself, where the gradient is ``known``, the others at random on the sphere."""
-        point = self.atlas.zero()
-        if known is None:
-            generator = torch.Generator().manual_seed(start_seed(settings.seed, batch_index, start))
-            point = self.atlas.random_point(generator, settings.rho)
+        generator = torch.Generator().manual_seed(start_seed(settings.seed, batch_index, start))
         return auto_pgd(
             self.value_and_gradient,
             self.value,
-            point,
+            self.atlas.random_point(generator, settings.rho) if known is None else self.atlas.zero(),
             radius=settings.rho,
             steps=settings.steps,
             known=known,
@@ -189,8 +185,8 @@ class BatchAscent:
             # precision this is the only sign
             resolution=max(torch.finfo(z.dtype).eps * abs(loss), abs(loss - float(self.seen.loss))),
         )
-        norm_shares = _normalised(self.atlas.shares(z.double().square()))
-        gain_shares = _normalised(self.atlas.shares(reference[1].double() * z.double()))
+        norm_shares = _normalised(self.atlas.shares(z, z))
+        gain_shares = _normalised(self.atlas.shares(reference[1], z))
         return Found(result, self.problem, norm_shares, gain_shares, self.seen.unused, not bool(reference[1].any()))
 
     def _refined_maximum(self, z: Tensor, maximum: float) -> float:

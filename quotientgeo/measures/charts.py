@@ -38,8 +38,8 @@ class Chart(Protocol):
     def random_direction(self, generator: torch.Generator) -> Tensor:
         """An isotropic Gaussian direction in the chart's tangent space, independent of the gauge, on the CPU in float64."""
 
-    def shares(self, values: Tensor) -> dict[str, Tensor]:
-        """Sum of ``values`` (d,) over the coordinates of each block or tensor, by its name."""
+    def shares(self, x: Tensor, y: Tensor) -> dict[str, Tensor]:
+        """Sum of x y, float64, over the coordinates of each block or tensor, by its name; x and y of shape (d,)."""
 
     def squared_norm(self, z: Tensor) -> Tensor:
         """|xi|^2 of the displacement that z stands for, by the metric's own formula in float64, not by |z|^2."""
@@ -86,8 +86,9 @@ class PairChart:
     def random_direction(self, generator: torch.Generator) -> Tensor:
         return self.flatten(draw_start(self.exact_geometry.frames, generator)).cpu()
 
-    def shares(self, values: Tensor) -> dict[str, Tensor]:
-        c, N_G, N_H = (part.sum((-2, -1)) for part in self.unflatten(values))
+    def shares(self, x: Tensor, y: Tensor) -> dict[str, Tensor]:
+        parts = zip(self.stored(x), self.stored(y), strict=True)
+        c, N_G, N_H = ((a.double() * b.double()).sum((-2, -1)) for a, b in parts)
         return dict(zip((block.name for block in self.stack.blocks), c + N_G + N_H, strict=True))
 
     def squared_norm(self, z: Tensor) -> Tensor:
@@ -137,8 +138,9 @@ class ElementwiseChart:
             parts.append((draw * (stretch.scale.cpu() != 0)).flatten())
         return torch.cat(parts) if parts else torch.zeros(0, dtype=torch.float64)
 
-    def shares(self, values: Tensor) -> dict[str, Tensor]:
-        return {s.name: piece.sum() for s, piece in zip(self.stretches, self._pieces(values), strict=True)}
+    def shares(self, x: Tensor, y: Tensor) -> dict[str, Tensor]:
+        parts = zip(self.stretches, self._pieces(x), self._pieces(y), strict=True)
+        return {stretch.name: (a.double() * b.double()).sum() for stretch, a, b in parts}
 
     def squared_norm(self, z: Tensor) -> Tensor:
         total = torch.zeros((), dtype=torch.float64, device=z.device)
@@ -199,11 +201,11 @@ class Atlas:
         length = torch.linalg.vector_norm(direction).clamp_min(torch.finfo(torch.float64).tiny)
         return (direction * (radius / length)).to(device=self._like.device, dtype=self._like.dtype)
 
-    def shares(self, values: Tensor) -> dict[str, float]:
-        """Sums of ``values`` by block and tensor; float64."""
+    def shares(self, x: Tensor, y: Tensor) -> dict[str, float]:
+        """Sums of x y by block and tensor; float64."""
         sums: dict[str, float] = {}
-        for chart, piece in zip(self.charts, self.pieces(values.double()), strict=True):
-            for name, total in chart.shares(piece).items():
+        for chart, a, b in zip(self.charts, self.pieces(x), self.pieces(y), strict=True):
+            for name, total in chart.shares(a, b).items():
                 sums[name] = sums.get(name, 0.0) + float(total)
         return sums
 

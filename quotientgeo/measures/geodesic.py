@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from quotientgeo.errors import BlockError
 from quotientgeo.geometry.pair import GeodesicName, MetricName, PairGeometry
@@ -67,12 +67,12 @@ def build(
         )
         pairs.append(PairChart(stack, exact.to(dtype), exact))
     base = raised(float64, dtype)
-    scale = {}
+    free: dict[str, Tensor | None] = {}
     for name, w in base.items():
-        free = part.rest_mask(name)
-        if name not in left_out and w.is_floating_point() and bool(free.any()):
-            scale[name] = w.abs() if bool(free.all()) else w.abs().mul_(free.to(device=w.device, dtype=w.dtype))
-    return Problem(base, scale, tuple(pairs), frozen=part.frozen_reasons(), left_out=left_out | dropped)
+        mask = part.rest_mask(name)
+        if name not in left_out and w.is_floating_point() and bool(mask.any()):
+            free[name] = None if bool(mask.all()) else mask.to(w.device)
+    return Problem(base, free, torch.abs, tuple(pairs), part.frozen_reasons(), left_out | dropped)
 
 
 def _usable(

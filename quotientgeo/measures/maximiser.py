@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from quotientgeo.measures.vectors import copy_where_, inner_products, is_tame, project_ball, tame_
+from quotientgeo.measures.vectors import ball_factor, copy_where_, inner_products, is_tame, tame_
 
 MOMENTUM = 0.75
 FIRST_PERIOD, PERIOD_DECREASE, SHORTEST_PERIOD = 0.22, 0.03, 0.06
@@ -68,10 +68,10 @@ def auto_pgd(
     """Maximise over |z| <= radius from ``start`` (d,) with ``steps`` moves.
 
     Costs one value-and-gradient at each of the points 0 .. steps-1 and one value at the last; ``known`` is the value and
-    gradient at the start, if the caller has them. The first step length is 2 radius. Points handed to the callables, and
-    gradients they return, may be overwritten by the next step.
+    gradient at the start, if the caller has them. The first step length is 2 radius. ``start`` and the known gradient become
+    buffers of the ascent; points handed to the callables, and gradients they return, may be overwritten by the next step.
     """
-    state = _State(project_ball(start, radius), known, value_and_gradient, radius)
+    state = _State(start, known, value_and_gradient, radius)
     marks, period_start = check_points(steps), 0
     for k in range(1, steps + 1):
         state.advance(first=k == 1)
@@ -99,13 +99,15 @@ class _State:
         self, start: Tensor, known: tuple[Tensor, Tensor] | None, evaluate: ValueAndGradient, radius: float
     ) -> None:
         self.radius = radius
-        self.z, self.previous = start.clone(), start.clone()
+        start.mul_(ball_factor(start, radius))
+        self.z, self.previous = start, start.clone()
         value, gradient = known if known is not None else evaluate(self.z)
-        self.gradient = gradient.clone() if known is not None else gradient
+        self.gradient = gradient
         self.best_point, self.best_value, self.best_gradient = start.clone(), value, gradient.clone()
         self.best_step = torch.zeros((), dtype=torch.int64, device=start.device)
         self.values = [value]
-        self.finite, self.bad_point = torch.isfinite(value), start
+        self.finite = torch.isfinite(value)
+        self.bad_point = self.z.clone() if self.bad_point_needed(self.finite) else self.best_point
         self.step_length = torch.full((), 2.0 * radius, dtype=torch.float64, device=start.device)
         (self.z_previous,) = (self.previous_square,) = inner_products(start, [start])
         self.successes = torch.zeros((), dtype=torch.int64, device=start.device)

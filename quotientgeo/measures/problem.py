@@ -27,12 +27,13 @@ _SAME = 1e-12  # relative; the same rows go through the same operations, so the 
 class Problem:
     """A point, and the ways to move from it.
 
-    base: every parameter at the starting point, in the dtype of the ascent. scale: of each tensor of the rest, the factor of
-    its straight line (|w|, or 1), 0 where another chart or nobody moves the entry.
+    base: every parameter at the starting point, in the dtype of the ascent. free: the tensors of the rest, each with a mask of
+    the entries that move on straight lines (None: all of them). scale: of such a tensor w, the factors of these lines, |w| or 1.
     """
 
     base: Parameters
-    scale: Parameters
+    free: Mapping[str, Tensor | None]
+    scale: Callable[[Tensor], Tensor]
     pairs: tuple[PairChart, ...] = ()
     frozen: dict[str, str] = field(default_factory=dict)
     left_out: dict[str, str] = field(default_factory=dict)
@@ -41,13 +42,17 @@ class Problem:
     def atlas(self, seen: Observation) -> Atlas:
         """Charts for one batch: tensors that its loss does not use have no coordinates, embedding tables only the rows that
         it reads."""
-        stretches = []
-        for name, scale in self.scale.items():
-            if name in seen.unused:
-                continue
-            rows = seen.rows.get(name)
-            stretches.append(Stretch(name, scale if rows is None else scale[rows], rows))
-        return Atlas((*self.pairs, ElementwiseChart(tuple(stretches))), self.base)
+        moving = [name for name in self.free if name not in seen.unused]
+        stretches = tuple(self._stretch(name, seen.rows.get(name)) for name in moving)
+        return Atlas((*self.pairs, ElementwiseChart(stretches)), self.base)
+
+    def _stretch(self, name: str, rows: Tensor | None) -> Stretch:
+        """Made for each batch: factors for a whole vocabulary would be kept for the few rows that a batch reads."""
+        w, mask = self.base[name], self.free[name]
+        scale = self.scale(w if rows is None else w[rows])
+        if mask is not None:
+            scale = scale * (mask if rows is None else mask[rows])
+        return Stretch(name, scale, rows)
 
     def with_geometries(self, geometries: list[PairGeometry]) -> Problem:
         """The same problem with other integrator settings in its pair charts."""
@@ -172,4 +177,4 @@ def elementwise(model: nn.Module, dtype: torch.dtype, scale: Callable[[Tensor], 
     """Every trainable parameter on a straight line; no block, nothing folded."""
     base = raised(dict(inventory(model).parameters), dtype)
     left_out = untrained(model)
-    return Problem(base, {name: scale(w) for name, w in base.items() if name not in left_out}, left_out=left_out)
+    return Problem(base, {name: None for name in base if name not in left_out}, scale, left_out=left_out)

@@ -35,10 +35,9 @@ def norm(z: Tensor) -> Tensor:
     return torch.linalg.vector_norm(z, dtype=torch.float64)
 
 
-def project_ball(z: Tensor, radius: float) -> Tensor:
-    """Nearest point of the ball |z| <= radius: z min(1, radius/|z|)."""
-    shrink = (radius / norm(z).clamp_min(torch.finfo(torch.float64).tiny)).clamp_max(1.0)
-    return z * shrink.to(z.dtype)
+def ball_factor(z: Tensor, radius: float) -> Tensor:
+    """min(1, radius/|z|), in the dtype of z: times z it is the nearest point of the ball |z| <= radius."""
+    return (radius / norm(z).clamp_min(torch.finfo(torch.float64).tiny)).clamp_max(1.0).to(z.dtype)
 
 
 def is_tame(square: Tensor, dtype: torch.dtype) -> bool:

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from quotientgeo.measures.maximiser import auto_pgd, check_points
-from quotientgeo.measures.vectors import copy_where_, inner_products, norm, project_ball, tame_
+from quotientgeo.measures.vectors import ball_factor, copy_where_, inner_products, norm, tame_
 
 
 def quadratic(seed: int, d: int = 12):
@@ -190,9 +190,9 @@ def reference_auto_pgd(value_and_gradient, start, radius, steps):
 def test_takes_the_steps_of_the_method(seed, from_zero):
     """Coefficients from inner products and buffers in place, against the recipe written out."""
     _, b, value, value_and_gradient = quadratic(seed)
-    start = torch.zeros_like(b) if from_zero else project_ball(b.flip(0), 1.0)
-    found = auto_pgd(value_and_gradient, value, start, radius=1.0, steps=25)
-    expected = reference_auto_pgd(value_and_gradient, start, 1.0, 25)
+    start = torch.zeros_like(b) if from_zero else b.flip(0) * ball_factor(b.flip(0), 1.0)
+    found = auto_pgd(value_and_gradient, value, start.clone(), radius=1.0, steps=25)
+    expected = reference_auto_pgd(value_and_gradient, start.clone(), 1.0, 25)
     torch.testing.assert_close(found.values, expected, rtol=1e-12, atol=1e-13)
 
 
@@ -206,15 +206,23 @@ def test_gradients_and_points_may_be_overwritten_by_the_next_step():
         buffer.copy_(gradient)
         return loss, buffer
 
-    zero = torch.zeros_like(b)
-    expected = auto_pgd(value_and_gradient, value, zero, radius=1.0, steps=25)
-    found = auto_pgd(evaluate, value, zero, radius=1.0, steps=25)
+    expected = auto_pgd(value_and_gradient, value, torch.zeros_like(b), radius=1.0, steps=25)
+    found = auto_pgd(evaluate, value, torch.zeros_like(b), radius=1.0, steps=25)
     torch.testing.assert_close(found.values, expected.values, rtol=0, atol=0)
-    assert torch.equal(zero, torch.zeros_like(b))
 
 
 def test_projection_keeps_float32_inside_the_ball():
     z = torch.full((3_000_000,), 0.1)
-    assert float(norm(project_ball(z, 0.05))) <= 0.05 * (1 + 1e-6)
+    assert float(norm(z * ball_factor(z, 0.05))) <= 0.05 * (1 + 1e-6)
     inside = torch.full((10,), 1e-3)
-    assert torch.equal(project_ball(inside, 1.0), inside)
+    assert ball_factor(inside, 1.0) == 1
+
+
+def test_a_bad_start_is_its_own_witness():
+    def value(z):
+        return torch.where(z[0] == 0.25, torch.tensor(math.nan, dtype=z.dtype), z.sum())
+
+    start = torch.tensor([0.25, 0.5, 0.0], dtype=torch.float64)
+    found = auto_pgd(lambda z: (value(z), torch.ones_like(z)), value, start.clone(), radius=1.0, steps=4)
+    assert not bool(found.finite)
+    assert torch.equal(found.first_bad_point, start)
