@@ -134,6 +134,7 @@ def loaded_after(code: str) -> set[str]:
             "import quotientgeo as q; q.sharpness, q.symmetry_graph, q.load_checkpoint, q.GL",
             {"sympy", "geoopt", "transformers", "datasets", "peft"},
         ),
+        ("import quotientgeo as q; q.GLPair(3, 4)", {"sympy", "transformers", "datasets", "peft"}),
     ],
 )
 def test_a_fresh_interpreter_loads_only_what_it_needs(code: str, absent: set[str]) -> None:

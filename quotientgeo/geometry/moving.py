@@ -23,6 +23,7 @@ from quotientgeo.geometry.catalogue_code import generated_code, taylor_point
 from quotientgeo.geometry.gauge import batch_names, row
 from quotientgeo.geometry.pair import GeodesicName, MetricName, PairGeometry
 
+SETTLED = 1e-10  # relative change of G H' under doubling of the steps of an exact mixed geodesic
 _PASSES = 3  # of the projection: value, first and second derivative in the point
 
 
@@ -123,12 +124,14 @@ def _invariant_exponential(pair: MovingPair, X_G: Tensor, X_H: Tensor) -> tuple[
 def _mixed_exponential(pair: MovingPair, X_G: Tensor, X_H: Tensor) -> tuple[Tensor, Tensor]:
     """The flow of ``flow.Reduced`` from Y = F R instead of F: coefficients [R; 0], and momenta V S Q with Q = R_H'R_H.
 
-    As many steps as make G H' settle to ``flow.STEP_TOLERANCE``.
+    As many steps as make G H' settle to ``SETTLED`` in every pair of the batch: so close that it does not matter which
+    pairs share a batch.
     """
     columns = pair.geometry.columns
     V_G, V_H = X_G / columns, X_H / columns
     (F_G, R_G), (F_H, R_H) = _orthonormal(pair.G / columns), _orthonormal(pair.H / columns)
-    steps = flow.settled_steps(pair.geometry.frames, V_G, V_H, pair.geometry.steps or flow.DEFAULT_STEPS)
+    fewest = pair.geometry.steps or flow.DEFAULT_STEPS
+    steps = flow.settled_steps(pair.geometry.frames, V_G, V_H, fewest, tolerance=SETTLED)
     system = flow.Reduced.at(pair.geometry.frames._replace(F_G=F_G, F_H=F_H), V_G, V_H)
     R = torch.stack([R_G.expand_as(system.core[0]), R_H.expand_as(system.core[1])])
     identity = torch.eye(R.shape[-1], dtype=R.dtype, device=R.device).expand_as(R)

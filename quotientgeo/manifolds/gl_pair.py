@@ -30,7 +30,7 @@ class GLPair(geoopt.Manifold):
     to G H' therefore depends on G H' alone.
 
     * ``expmap`` and ``retr`` are one map, the horizontal geodesic that ``geodesic`` declares: "exact" (in closed form for the
-      invariant metric; integrated until G H' is settled to a relative 1e-6 for the mixed one, which is not complete), or the
+      invariant metric; integrated until G H' is settled to a relative 1e-10 for the mixed one, which is not complete), or the
       order 1, 2, 3, 4 of its Taylor polynomial.
     * ``transp``, and with it every ``*_transp``, is the projection transport: the matrix v itself, made horizontal at y. It is
       linear, smooth and commutes with the group; it preserves horizontality, and neither lengths nor angles (nor is it
@@ -50,20 +50,20 @@ class GLPair(geoopt.Manifold):
 
     >>> import geoopt, torch
     >>> import quotientgeo as qg
+    >>> generator = torch.Generator().manual_seed(0)
     >>> manifold = qg.GLPair(6, 5, metric="invariant", geodesic=2)
-    >>> wanted = manifold.random(11, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    >>> wanted, start = (manifold.random(11, 2, dtype=torch.float64, generator=generator) for _ in range(2))
     >>> G, H = manifold.unpack_tensor(wanted)
     >>> W = G @ H.mT
-    >>> point = geoopt.ManifoldParameter(manifold.origin(11, 2, dtype=torch.float64), manifold=manifold)
-    >>> optimizer = geoopt.optim.RiemannianAdam([point], lr=0.05)
-    >>> for _ in range(300):
+    >>> point = geoopt.ManifoldParameter(start, manifold=manifold)
+    >>> optimizer = geoopt.optim.RiemannianSGD([point], lr=0.1)
+    >>> for _ in range(200):
     ...     optimizer.zero_grad()
     ...     G, H = manifold.unpack_tensor(point)
     ...     loss = (G @ H.mT - W).square().sum()
     ...     loss.backward()
     ...     optimizer.step()
-    >>> G, H = manifold.unpack_tensor(point.detach())
-    >>> bool((G @ H.mT - W).norm() < 1e-3)
+    >>> bool(loss < 1e-10)
     True
 
     Args:
