@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Mapping
 
-from quotientgeo.errors import DeclarationError
+from quotientgeo.errors import CertificateError, DeclarationError, NotDerivableError
 from quotientgeo.symbolic.algebra import Alphabet, Polynomial
 from quotientgeo.symbolic.declaration import Metric, Names, Symmetry
 from quotientgeo.symbolic.derivation import steps
@@ -30,6 +30,8 @@ def derive(symmetry: Symmetry, metric: Metric, *, levels: Iterable[Level | str] 
 
     Raises:
         DeclarationError: the metric was declared for another symmetry.
+        CertificateError: the metric is not symmetric, or not positive definite, and its equations have no solution for that
+            reason; with a witness.
         NotDerivableError: a step has no closed form in the algebra (Sylvester-type or coupled metrics).
     """
     if metric.symmetry is not symmetry and metric.symmetry != symmetry:
@@ -42,20 +44,37 @@ def derive(symmetry: Symmetry, metric: Metric, *, levels: Iterable[Level | str] 
 
 def derive_formulas(symmetry: Symmetry, metric: Metric) -> Geometry:
     """The geometry without a certificate."""
+    declared = _declared(symmetry, metric)
+    alphabet, names, inner = declared.alphabet, symmetry.names, declared.inner.polynomial
+    try:
+        gradient = steps.gradient(alphabet, names, inner)
+        acceleration = steps.acceleration(alphabet, names, inner)
+    except NotDerivableError:
+        _require_metric(declared)
+        raise
+    derivatives = steps.time_derivatives(alphabet, names, acceleration, HIGHEST_ORDER)
+    state = (*names.factors, *names.tangents)
+    return dataclasses.replace(
+        declared,
+        gradient=_blocks("gradient", (*names.factors, *map(names.euclidean, names.factors)), gradient),
+        acceleration=_blocks("acceleration", state, acceleration),
+        derivatives={k: _blocks(f"derivative_{k}", state, value) for k, value in derivatives.items()},
+    )
+
+
+def _blocks(name: str, arguments: Iterable[str], values: Mapping[str, Polynomial]) -> dict[str, MatrixFormula]:
+    arguments = tuple(arguments)
+    return {key: MatrixFormula.derived(f"{name}_{key}", arguments, value) for key, value in values.items()}
+
+
+def _declared(symmetry: Symmetry, metric: Metric) -> Geometry:
+    """What was declared, with the vertical space and the momentum; nothing is solved for."""
     alphabet, names = symmetry.alphabet(), symmetry.names
     points, velocities = names.factors, names.tangents
     action = symmetry.read_action(alphabet)
     moved = {factor: polynomial for factor, (_, polynomial) in action.items()}
     inner_expression, inner = metric.read_inner(alphabet)
     vertical = steps.vertical_space(alphabet, names, moved)
-    acceleration = steps.acceleration(alphabet, names, inner)
-    derivatives = steps.time_derivatives(alphabet, names, acceleration, HIGHEST_ORDER)
-
-    def blocks(name: str, arguments: Iterable[str], values: Mapping[str, Polynomial]) -> dict[str, MatrixFormula]:
-        arguments = tuple(arguments)
-        return {key: MatrixFormula.derived(f"{name}_{key}", arguments, value) for key, value in values.items()}
-
-    orders = {k: blocks(f"derivative_{k}", (*points, *velocities), value) for k, value in derivatives.items()}
     return Geometry(
         symmetry=symmetry,
         metric=metric,
@@ -69,12 +88,29 @@ def derive_formulas(symmetry: Symmetry, metric: Metric) -> Geometry:
         inner=ScalarFormula(
             "inner", (*points, *velocities, *map(names.second_tangent, points)), inner, inner_expression
         ),
-        vertical=blocks("vertical", (*points, *names.algebra), vertical),
-        momentum=blocks("momentum", (*points, *velocities), steps.momentum(alphabet, names, inner, vertical)),
-        gradient=blocks("gradient", (*points, *map(names.euclidean, points)), steps.gradient(alphabet, names, inner)),
-        acceleration=blocks("acceleration", (*points, *velocities), acceleration),
-        derivatives=orders,
+        vertical=_blocks("vertical", (*points, *names.algebra), vertical),
+        momentum=_blocks("momentum", (*points, *velocities), steps.momentum(alphabet, names, inner, vertical)),
+        gradient={},
+        acceleration={},
+        derivatives={},
     )
+
+
+def _require_metric(declared: Geometry) -> None:
+    """CertificateError where the equations could not be solved because what was declared is no metric."""
+    certificate = certify(declared, "abde", claims=("metric_symmetric", "metric_positive_definite"))
+    names, letters = declared.names, declared.inner.polynomial.symbols()
+    for claim, what in (("metric_symmetric", "symmetric"), ("metric_positive_definite", "positive definite")):
+        if certificate[claim].status != "false":
+            continue
+        missing = [f for f in names.factors if not {names.tangent(f), names.second_tangent(f)} & set(letters)]
+        if missing and claim == "metric_positive_definite":
+            absent = " and ".join(f"a.{f}" for f in missing)
+            what += f" (degenerate): {absent} {'does' if len(missing) == 1 else 'do'} not occur in it"
+        witness = certificate[claim].witness
+        where = f"; witness {witness}" if witness else ""
+        statement = certificate[claim].statement
+        raise CertificateError(f"{declared.name}: the metric is not {what}: {statement} is false{where}")
 
 
 def _declared_preserved(symmetry: Symmetry, alphabet: Alphabet) -> Iterable[Formula]:
