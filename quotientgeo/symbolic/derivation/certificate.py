@@ -16,6 +16,7 @@ from typing import Any
 from quotientgeo.errors import CertificateError
 
 _SHOWN = 3  # claims that an error message spells out
+_LONG = 200  # characters of a formula that text shows; the record has all of them
 
 
 class Level(StrEnum):
@@ -142,7 +143,7 @@ class Claim:
 
     def __str__(self) -> str:
         lines = [f"{self.name}: {self.status}", f"    {self.statement}"]
-        lines += [f"    {self.formula}"] if self.formula else []
+        lines += [f"    {_shortened(self.formula)}"] if self.formula else []
         lines += [f"    {result}" for result in self.levels]
         lines += [f"    witness {self.witness}"] if self.witness else []
         return "\n".join(lines)
@@ -193,6 +194,29 @@ class Certificate:
         }
         return json.dumps(record, indent=1, ensure_ascii=True) + "\n"
 
+    @property
+    def summary(self) -> str:
+        """One line: ``19 of 19 claims hold: 19 proven for all sizes, 0 tested``, and by name what is less than proven."""
+        statuses = [claim.status for claim in self.claims]
+        everywhere = statuses.count("proven for all sizes")
+        somewhere = sum(status.startswith("proven") for status in statuses) - everywhere
+        counts = [f"{everywhere} proven for all sizes", *([f"{somewhere} for some sizes"] if somewhere else [])]
+        counts.append(f"{statuses.count('tested')} tested")
+        out = f"{sum(claim.holds for claim in self.claims)} of {len(self.claims)} claims hold: {', '.join(counts)}"
+        for words, kind in (("FALSE", "false"), ("UNDECIDED", "undecided"), ("TESTED, NOT PROVEN", "tested")):
+            named = [claim.name for claim in self.claims if claim.status == kind]
+            out += f"; {words}: {', '.join(named)}" if named else ""
+        return out
+
     def __str__(self) -> str:
-        head = f"{self.subject}: {'holds' if self.holds else 'DOES NOT HOLD'}"
-        return "\n".join([head, *(f"assuming {text}" for text in self.assumptions), *map(str, self.claims)])
+        """The summary, the assumptions, a line for each claim that is proven for all sizes, and in full what is not."""
+        lines = [f"{self.subject}: {self.summary}", *(f"assuming {text}" for text in self.assumptions)]
+        for claim in self.claims:
+            proven = claim.status == "proven for all sizes"
+            levels = ", ".join(level.value for level in claim.confirmed_by)
+            lines.append(f"{claim.name}: {claim.status} (levels {levels})" if proven else str(claim))
+        return "\n".join(lines)
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= _LONG else f"{text[:_LONG].rstrip()} ... ({len(text)} characters, whole in to_json())"
