@@ -7,6 +7,7 @@ names only, so what is generated from it is reproducible.
 """
 
 from quotientgeo.symbolic.algebra.alphabet import Alphabet
+from quotientgeo.symbolic.algebra.definiteness import Palindrome, is_positive_definite, palindrome, roots
 from quotientgeo.symbolic.algebra.letters import (
     Dimension,
     InverseLetter,
@@ -32,13 +33,17 @@ __all__ = [
     "Kind",
     "Letter",
     "Monomial",
+    "Palindrome",
     "Polynomial",
     "Shape",
     "SymbolLetter",
     "TracePolynomial",
     "Word",
     "dimension",
+    "is_positive_definite",
+    "palindrome",
     "polynomial_from_sympy",
+    "roots",
     "scalar",
     "solve_linear",
     "sympy_dimension",

@@ -19,10 +19,10 @@ from quotientgeo.symbolic.algebra import (
     Shape,
     SymbolLetter,
     Word,
+    is_positive_definite,
     word_key,
 )
 from quotientgeo.symbolic.codegen.chain import plan, tokens
-from quotientgeo.symbolic.codegen.definiteness import is_positive_definite
 from quotientgeo.symbolic.codegen.factoring import Factoring, Group, Phrase
 from quotientgeo.symbolic.codegen.graph import Graph, Operation, Sizes, Value, extent
 

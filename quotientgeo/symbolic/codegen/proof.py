@@ -13,8 +13,15 @@ from types import SimpleNamespace
 from typing import Any
 
 from quotientgeo.errors import CertificateError
-from quotientgeo.symbolic.algebra import Alphabet, Dimension, Polynomial, TracePolynomial, scalar, trace
-from quotientgeo.symbolic.codegen.definiteness import is_positive_definite
+from quotientgeo.symbolic.algebra import (
+    Alphabet,
+    Dimension,
+    Polynomial,
+    TracePolynomial,
+    is_positive_definite,
+    scalar,
+    trace,
+)
 from quotientgeo.symbolic.codegen.functions import Function, functions
 from quotientgeo.symbolic.derivation import Geometry, MatrixFormula, ScalarFormula
 from quotientgeo.symbolic.derivation.calculus import Variable

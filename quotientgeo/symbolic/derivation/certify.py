@@ -9,16 +9,19 @@ import torch
 from quotientgeo.errors import DeclarationError
 from quotientgeo.symbolic.derivation.certificate import Certificate, Claim, Level, LevelResult, Outcome
 from quotientgeo.symbolic.derivation.geometry import Geometry
+from quotientgeo.symbolic.derivation.levels import freeness, positivity
 from quotientgeo.symbolic.derivation.levels.autodiff import check_autodiff
 from quotientgeo.symbolic.derivation.levels.component import check_component
 from quotientgeo.symbolic.derivation.levels.modular import check_modular
 from quotientgeo.symbolic.derivation.levels.native import check_native
 from quotientgeo.symbolic.derivation.levels.normal_form import check_normal_form
-from quotientgeo.symbolic.derivation.levels.positivity import Ranks, check_positive
+from quotientgeo.symbolic.derivation.levels.ranks import Ranks
 from quotientgeo.symbolic.derivation.levels.rational import check_rational, find_witness
 from quotientgeo.symbolic.derivation.statements import Statement, statements
 
 DEFAULT_LEVELS = "abcde"  # (f) is left to those who ask for it: it takes seconds per claim
+
+_BEFORE_FREE = "vertical_from_action"  # the claim about the action that comes before its freeness
 
 _CHECKS: dict[Level, Callable[[Geometry, Statement], LevelResult]] = {
     Level.NORMAL_FORM: check_normal_form,
@@ -41,14 +44,23 @@ def certify(
     chosen = [level for level in Level if level in wanted]
     selected = None if claims is None else set(claims)
     done: list[Claim] = []
+    ranks = Ranks(geometry)  # of the two claims that can only be proven at points of full rank
+
+    def extra(name: str, check: Callable[[Geometry, list[Level], Ranks], Claim]) -> list[Claim]:
+        if selected is None or name in selected:
+            return [check(geometry, chosen, ranks)]
+        check(geometry, [level for level in chosen if level is Level.NORMAL_FORM], ranks)  # for what it assumes
+        return []
+
     with torch.enable_grad():
+        positive = extra(positivity.NAME, positivity.check_positive)
+        free = extra(freeness.NAME, freeness.check_free)
         for statement in statements(geometry):
             if selected is None or statement.name in selected:
                 done.append(_check(geometry, statement, chosen))
-        positive, needed = check_positive(geometry, chosen)
-        if selected is None or positive.name in selected:
-            done.append(positive)
-    return Certificate(geometry.name, _assumptions(geometry, needed), tuple(done))
+            if statement.name == _BEFORE_FREE:
+                done += free
+    return Certificate(geometry.name, _assumptions(geometry, ranks), (*done, *positive))
 
 
 def check_statement(geometry: Geometry, statement: Statement, level: Level) -> LevelResult:
@@ -65,10 +77,10 @@ def _check(geometry: Geometry, statement: Statement, levels: list[Level]) -> Cla
     return Claim(statement.name, statement.text, statement.formula(geometry), tuple(results), witness)
 
 
-def _assumptions(geometry: Geometry, full_rank: Ranks) -> tuple[str, ...]:
+def _assumptions(geometry: Geometry, ranks: Ranks) -> tuple[str, ...]:
     out = ["every inverse that occurs in a formula exists at the point"]
     for rank in ("column", "row"):
-        factors = [factor for factor in geometry.names.factors if full_rank.get(factor) == rank]
+        factors = [factor for factor in geometry.names.factors if ranks.full.get(factor) == rank]
         if factors:
-            out.append(f"full {rank} rank of {', '.join(factors)} (for positive definiteness)")
+            out.append(f"full {rank} rank of {', '.join(factors)}")
     return tuple(out)

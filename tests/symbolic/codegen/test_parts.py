@@ -6,10 +6,9 @@ from itertools import product
 
 import pytest
 
-from quotientgeo.symbolic.algebra import Alphabet
+from quotientgeo.symbolic.algebra import Alphabet, is_positive_definite
 from quotientgeo.symbolic.codegen.builder import Builder
 from quotientgeo.symbolic.codegen.chain import chain_cost, plan, tokens
-from quotientgeo.symbolic.codegen.definiteness import is_positive_definite
 from quotientgeo.symbolic.codegen.exposition.latex import Latex, symbol_latex, visible
 from quotientgeo.symbolic.codegen.factoring import Factoring
 from quotientgeo.symbolic.codegen.grams import Gram, choose_grams

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections import Counter
+from collections.abc import Callable
 
 import pytest
 
-from quotientgeo.symbolic.derivation import Geometry, Level, Outcome
+from quotientgeo.symbolic.algebra import Polynomial
+from quotientgeo.symbolic.derivation import Geometry, Level, MatrixFormula, Outcome, certify
 from quotientgeo.symbolic.derivation.certify import check_statement
 from quotientgeo.symbolic.derivation.levels.component import check_component
+from quotientgeo.symbolic.derivation.levels.freeness import check_free
 from quotientgeo.symbolic.derivation.levels.positivity import check_positive
+from quotientgeo.symbolic.derivation.levels.ranks import Ranks
 from quotientgeo.symbolic.derivation.statements import Statement, statements
 from tests.symbolic.derivation.declarations import formulas
 from tests.symbolic.derivation.mutants import CLAIMS, KINDS, Mutant, mutants
@@ -76,14 +81,43 @@ def test_a_metric_of_the_wrong_sign_is_not_positive(name: str) -> None:
     flipped = [m for m in mutants(formulas(name)) if m.about == "inner" and m.kind == "sign"]
     assert flipped
     for mutant in flipped:
-        claim, _ = check_positive(mutant.geometry, list(Level))
+        claim = check_positive(mutant.geometry, list(Level), Ranks(mutant.geometry))
         outcomes = {result.level: result.outcome for result in claim.levels}
-        assert outcomes == {
-            Level.NORMAL_FORM: Outcome.UNDECIDED,
-            Level.RATIONAL: Outcome.FALSE,
-            Level.AUTODIFF: Outcome.FALSE,
-        }
+        assert outcomes == dict.fromkeys((Level.NORMAL_FORM, Level.RATIONAL, Level.AUTODIFF), Outcome.FALSE)
         assert claim.witness is not None
+
+
+def _with_vertical(geometry: Geometry, change: Callable[[Polynomial], Polynomial]) -> Geometry:
+    vertical = {
+        f: MatrixFormula.derived(formula.name, formula.arguments, change(formula.polynomial))
+        for f, formula in geometry.vertical.items()
+    }
+    return dataclasses.replace(geometry, vertical=vertical)
+
+
+@pytest.mark.parametrize("name", ["invariant", "mixed"])
+def test_vertical_spaces_that_are_too_small_are_not_free(name: str) -> None:
+    """One formula alone makes the action free, so each mutant changes all: X dropped, or its symmetric part."""
+    geometry = formulas(name)
+    turned = {"X": geometry.alphabet["X"].T}
+    mutants_ = {
+        "dropped": _with_vertical(geometry, lambda v: v - v),
+        "symmetric part dropped": _with_vertical(geometry, lambda v: v - v.substitute(turned)),
+        "skew part dropped": _with_vertical(geometry, lambda v: v + v.substitute(turned)),
+    }
+    for mutant in mutants_.values():
+        claim = check_free(mutant, list(Level), Ranks(mutant))
+        outcomes = {result.level: result.outcome for result in claim.levels}
+        refuted = (Level.MODULAR, Level.RATIONAL, Level.AUTODIFF)
+        assert outcomes == {Level.NORMAL_FORM: Outcome.UNDECIDED, **dict.fromkeys(refuted, Outcome.FALSE)}
+        assert claim.witness is not None
+    assert check_free(geometry, list(Level), Ranks(geometry)).status == "proven for all sizes"
+
+
+def test_the_claims_that_are_no_equations_are_mutated_too() -> None:
+    """Whatever a certificate claims is in the table of mutants, or in one of the two tests above."""
+    claims = {claim.name for claim in certify(formulas("mixed"), "a")}
+    assert claims == {name for names in CLAIMS.values() for name in names} | {"metric_positive_definite", "action_free"}
 
 
 @pytest.mark.parametrize("name", ["invariant", "mixed"])

@@ -1,23 +1,25 @@
 """Is the metric positive definite?
 
-Proven for all sizes when <xi, xi> is a sum, with positive coefficients, of tr(xi_F' L xi_F R) where L = l'l and R = r'r are
-palindromic words, and every factor F has such a term with l and r injective: then the term is |l xi_F r'|^2. Injective
-are factors of full column rank, transposes of factors of full row rank, invertible letters, and products of such.
-Otherwise tested: exactly (pivots of a rational Gram matrix) and in floating point (eigenvalues).
+(a) proves it for all sizes where <xi, xi> is a sum of squares |l xi_F r'|^2 and every factor F has one with l and r injective
+(factors of full rank, invertible letters, and products of such); it refutes it where some terms are minus squares and outgrow
+the others as the factors are scaled. Otherwise it is tested, exactly (pivots of a rational Gram matrix) and in floating point
+(eigenvalues), at one point and then wherever a search over scales and shapes finds the metric closest to failing.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from fractions import Fraction
+from itertools import count, takewhile
 
 import torch
 
-from quotientgeo.symbolic.algebra import Alphabet, InverseLetter, Kind, Letter, Polynomial, SymbolLetter, Word
 from quotientgeo.symbolic.derivation.calculus import Reading
 from quotientgeo.symbolic.derivation.certificate import Claim, Level, LevelResult, Outcome, Witness
 from quotientgeo.symbolic.derivation.geometry import Geometry
 from quotientgeo.symbolic.derivation.levels.autodiff import TorchCalculus
 from quotientgeo.symbolic.derivation.levels.points import (
+    Rows,
     Sizes,
     assign_sizes,
     generator,
@@ -25,141 +27,145 @@ from quotientgeo.symbolic.derivation.levels.points import (
     numbers,
     sizes_text,
 )
+from quotientgeo.symbolic.derivation.levels.ranks import Ranks
 from quotientgeo.symbolic.derivation.levels.rational import Dual, Entries, RationalCalculus
+from quotientgeo.symbolic.derivation.levels.search import decades, suspects
+from quotientgeo.symbolic.derivation.levels.squares import Dominated, dominated, squares_text, sum_of_squares
 
 NAME = "metric_positive_definite"
-LEVELS = (Level.NORMAL_FORM, Level.RATIONAL, Level.AUTODIFF)
-Ranks = dict[str, str]  # factor -> which of its ranks is full, "column" or "row"
 _SMALLEST = 1e-9  # smallest eigenvalue allowed, relative to the largest, in floating point
+_FARTHEST = 2048  # decades to which a scaling is followed for the witness of what is false for all sizes
+_SEARCHED = (Level.RATIONAL, Level.AUTODIFF)  # the levels that a search at further points can refute
+
+Units = list[tuple[str, int, int]]  # the entries (factor, row, column) of a tangent
 
 
-def check_positive(geometry: Geometry, levels: list[Level]) -> tuple[Claim, Ranks]:
-    """The claim, and the factors whose full rank its proof assumes."""
-    needed: Ranks = {}
+def check_positive(geometry: Geometry, levels: list[Level], ranks: Ranks) -> Claim:
+    """The claim by the given levels; ``ranks`` collects the full ranks that its proof assumes."""
     results: list[LevelResult] = []
     witness = None
     for level in levels:
         if level is Level.NORMAL_FORM:
-            result, needed = _by_palindromes(geometry)
+            result, witness = _by_squares(geometry, ranks)
         elif level is Level.RATIONAL:
-            result, witness = _by_pivots(geometry)
+            result, found = _by_pivots(geometry)
+            witness = found or witness
         elif level is Level.AUTODIFF:
             result = _by_eigenvalues(geometry)
         else:
             continue
         results.append(result)
+    settled = witness is not None or any(result.outcome is Outcome.PROVEN for result in results)
+    if not settled and any(result.level in _SEARCHED for result in results):
+        results, witness = _searched(geometry, results)
     text = "<xi, xi> > 0 for every xi other than zero"
-    return Claim(NAME, text, str(geometry.inner), tuple(results), witness), needed
+    return Claim(NAME, text, str(geometry.inner), tuple(results), witness)
 
 
-# by palindromic words, for all sizes
+# for all sizes
 
 
-def _by_palindromes(geometry: Geometry) -> tuple[LevelResult, Ranks]:
-    proof = _Palindromes(geometry)
-    names = geometry.names
-    value = geometry.inner.polynomial.substitute(
-        {names.second_tangent(f): geometry.alphabet[names.tangent(f)] for f in names.factors}
-    )
-    definite: set[str] = set()
-    for monomial, coefficient in value:
-        term = proof.term(monomial[0].letters) if len(monomial) == 1 and coefficient > 0 else None
-        if term is None:
-            return LevelResult(Level.NORMAL_FORM, Outcome.UNDECIDED, residual="a term is no palindromic word"), {}
-        factor, is_definite = term
-        definite |= {factor} if is_definite else set()
-    missing = [factor for factor in names.factors if factor not in definite]
-    if missing:
-        text = f"no definite term for {', '.join(missing)}"
-        return LevelResult(Level.NORMAL_FORM, Outcome.UNDECIDED, residual=text), {}
-    result = LevelResult(
-        Level.NORMAL_FORM, Outcome.PROVEN, "all sizes", "a sum of squares |l xi_F r'|^2 with l, r injective"
-    )
-    return result, proof.full_rank
+def _by_squares(geometry: Geometry, ranks: Ranks) -> tuple[LevelResult, Witness | None]:
+    before = dict(ranks.full)
+    found = sum_of_squares(geometry, ranks)
+    if found is not None and not found.undecided:
+        text = f"<xi, xi> = {squares_text(found.squares)}, with injective products beside every xi_F once at least"
+        return LevelResult(Level.NORMAL_FORM, Outcome.PROVEN, "all sizes", text), None
+    ranks.undo(before)
+    if found is not None:
+        missing = f"squares, but none that is zero only for xi_F = 0, for F = {', '.join(found.undecided)}"
+        return LevelResult(Level.NORMAL_FORM, Outcome.UNDECIDED, residual=missing), None
+    grown = dominated(geometry)
+    if grown is None:
+        return LevelResult(Level.NORMAL_FORM, Outcome.UNDECIDED, residual="no sum of squares by its form"), None
+    scaling = ", ".join(f"{f} -> {'t' if k > 0 else '1/t'} {f}" for f, k in grown.scaling.items() if k)
+    under = f" as t grows in {scaling}" if scaling else ""
+    text = f"for xi in {grown.factor} alone <xi, xi> is led by -({squares_text(grown.squares)}){under}"
+    return LevelResult(Level.NORMAL_FORM, Outcome.FALSE, "all sizes", text), _far_witness(geometry, grown)
 
 
-class _Palindromes:
-    """Recognises positive words; collects the factors that must have full column rank."""
-
-    def __init__(self, geometry: Geometry) -> None:
-        self.alphabet: Alphabet = geometry.alphabet
-        self.factors = geometry.names.factors
-        self.tangents = {geometry.names.tangent(f): f for f in self.factors}
-        self.full_rank: Ranks = {}
-
-    def term(self, word: Word) -> tuple[str, bool] | None:
-        """(factor, definite) for a cyclic word tr(xi' L xi R) with L and R positive, else None."""
-        places = [
-            i for i, letter in enumerate(word) if isinstance(letter, SymbolLetter) and letter.name in self.tangents
-        ]
-        if len(places) != 2:
-            return None
-        first = next((i for i in places if _is_transposed(word[i])), None)
-        if first is None:
-            return None
-        turned = word[first:] + word[:first]
-        second = (places[0] + places[1] - 2 * first) % len(word)
-        one, other = turned[0], turned[second]
-        if _is_transposed(other) or self.alphabet.transpose(one)[1] is not other:
-            return None
-        left, right = self.positive(turned[1:second]), self.positive(turned[second + 1 :])
-        if left is None or right is None:
-            return None
-        assert isinstance(other, SymbolLetter)
-        return self.tangents[other.name], left and right
-
-    def positive(self, word: Word) -> bool | None:
-        """True for u'u (or u' S u) with u injective, False when only semi-definite, None when not recognised."""
-        half = len(word) // 2
-        mirrored = tuple(self.alphabet.transpose(letter) for letter in reversed(word))
-        if any(sign != 1 for sign, _ in mirrored) or tuple(letter for _, letter in mirrored) != word:
-            return None
-        if len(word) % 2:
-            middle = word[half]
-            if not (isinstance(middle, InverseLetter) and self.positive_sum(middle.argument)):
-                return None
-        return self.injective(word[len(word) - half :])
-
-    def positive_sum(self, polynomial: Polynomial) -> bool:
-        """Positive coefficients, every word positive, one of them definite."""
-        kinds = [self.positive(word) if coefficient > 0 else None for word, coefficient in polynomial]
-        return None not in kinds and True in kinds
-
-    def injective(self, word: Word) -> bool:
-        """Whether a product is injective by its letters: Grams F'F, factors of full rank, and invertible letters."""
-        i = 0
-        while i < len(word):
-            letter = word[i]
-            following = word[i + 1] if i + 1 < len(word) else None
-            if isinstance(letter, InverseLetter) or self.alphabet.local_inverse(letter) is not None:
-                i += 1
-            elif not isinstance(letter, SymbolLetter) or letter.name not in self.factors:
-                return False
-            elif following is not None and self.alphabet.transpose(following)[1] is letter and self._assume(following):
-                i += 2
-            elif self._assume(letter):
-                i += 1
-            else:
-                return False
-        return True
-
-    def _assume(self, letter: Letter) -> bool:
-        """Assume that a factor, as it stands here, is injective; a factor cannot be tall in one place and wide in another."""
-        if not isinstance(letter, SymbolLetter) or self.alphabet.kind(letter.name) is not Kind.GENERAL:
-            return False
-        rank = "row" if letter.transposed else "column"
-        return self.full_rank.setdefault(letter.name, rank) == rank
+def _far_witness(geometry: Geometry, grown: Dominated) -> Witness | None:
+    """Follow the scaling from a random point until the metric is negative there."""
+    for sizes in (assign_sizes(geometry, 1, 1, 0), assign_sizes(geometry, 2, 2, 0)):
+        start = _random_point(geometry, sizes, "scaling")
+        for exponent in takewhile(lambda e: e <= _FARTHEST, (0, *(2**i for i in range(12)))):
+            scale = {f: Fraction(10) ** (exponent * k) for f, k in grown.scaling.items()}
+            point = {f: [[scale[f] * x for x in row] for row in rows] for f, rows in start.items()}
+            witness = _witness_at(geometry, sizes, point)
+            if witness is not None:
+                return witness
+    return None
 
 
-def _is_transposed(letter: Letter) -> bool:
-    return isinstance(letter, SymbolLetter) and letter.transposed
+# exactly, at given points
 
 
-# by the Gram matrix of the entries, at one point
+def _random_point(geometry: Geometry, sizes: Sizes, *seed: object) -> dict[str, Rows]:
+    calculus = RationalCalculus(sizes, generator("positivity", geometry.name, *seed))
+    (point,) = Reading(calculus, geometry).bind(["p"])
+    return {f: [[x.real for x in row] for row in value] for f, value in point.items()}
 
 
-def _units(geometry: Geometry, sizes: Sizes) -> list[tuple[str, int, int]]:
-    """The entries (factor, row, column) of a tangent vector."""
+def _by_pivots(geometry: Geometry) -> tuple[LevelResult, Witness | None]:
+    """Exact L D L' of the Gram matrix at a random rational point; a pivot <= 0 gives a vector that refutes the claim."""
+    sizes = assign_sizes(geometry, 2, 3)
+    for attempt in range(20):
+        point = _random_point(geometry, sizes, attempt)
+        try:
+            witness = _witness_at(geometry, sizes, point)
+        except ZeroDivisionError:
+            continue
+        if witness is None:
+            return LevelResult(Level.RATIONAL, Outcome.TESTED, sizes_text(sizes), "all pivots positive"), None
+        return LevelResult(Level.RATIONAL, Outcome.FALSE, sizes_text(sizes), "a pivot is not positive"), witness
+    why = "an inverse in the formula does not exist at these sizes"
+    return LevelResult(Level.RATIONAL, Outcome.FALSE, sizes_text(sizes), why), None
+
+
+def _searched(geometry: Geometry, results: list[LevelResult]) -> tuple[list[LevelResult], Witness | None]:
+    """The results after the search; ``tested`` says how far it went."""
+    for sizes, point in suspects(geometry):
+        try:
+            witness = _witness_at(geometry, sizes, point)
+        except ZeroDivisionError:
+            continue
+        if witness is not None:
+            why = "a pivot is not positive at a point that a search over scales and shapes found"
+            return [_replaced(result, sizes_text(sizes), why, Outcome.FALSE) for result in results], witness
+    further = f"no exception found over factors scaled by 10^-{decades(geometry):.0f} to 10^{decades(geometry):.0f}"
+    tested = [r.outcome is Outcome.TESTED for r in results]
+    return [
+        _replaced(r, r.scope, f"{r.residual}; {further}", r.outcome) if searched else r
+        for r, searched in zip(results, tested, strict=True)
+    ], None
+
+
+def _replaced(result: LevelResult, scope: str, residual: str, outcome: Outcome) -> LevelResult:
+    if result.level not in _SEARCHED:
+        return result
+    return LevelResult(result.level, outcome, scope, residual, result.measured)
+
+
+def _witness_at(geometry: Geometry, sizes: Sizes, point: Mapping[str, Rows]) -> Witness | None:
+    """A tangent at the point with <xi, xi> <= 0, if there is one: exact."""
+    units = _units(geometry, sizes)
+    gram = _gram(geometry, sizes, point, units)
+    vector = _non_positive_vector(gram)
+    if vector is None:
+        return None
+    values = {name: [[str(x) for x in row] for row in rows] for name, rows in point.items()}
+    for factor, shape in geometry.factors.items():
+        rows, columns = numbers(shape, sizes)
+        entries = [["0"] * columns for _ in range(rows)]
+        for (name, i, j), value in zip(units, vector, strict=True):
+            if name == factor:
+                entries[i][j] = str(value)
+        values[geometry.names.tangent(factor)] = entries
+    square = sum((a * gram[i][j] * b for i, a in enumerate(vector) for j, b in enumerate(vector)), start=Fraction(0))
+    return Witness(named_sizes(sizes), values, f"<xi, xi> = {square}", "> 0")
+
+
+def _units(geometry: Geometry, sizes: Sizes) -> Units:
     out = []
     for factor, shape in geometry.factors.items():
         rows, columns = numbers(shape, sizes)
@@ -167,56 +173,27 @@ def _units(geometry: Geometry, sizes: Sizes) -> list[tuple[str, int, int]]:
     return out
 
 
-def _by_pivots(geometry: Geometry) -> tuple[LevelResult, Witness | None]:
-    """Exact L D L' of the Gram matrix at a random rational point; a pivot <= 0 gives a vector that refutes the claim."""
-    sizes = assign_sizes(geometry, 2, 3)
-    for attempt in range(20):
-        calculus = RationalCalculus(sizes, generator("positivity", geometry.name, attempt))
-        reading = Reading(calculus, geometry)
-        (point,) = reading.bind(["p"])
-        units = _units(geometry, sizes)
-        try:
-            gram = _gram(reading, point, units, sizes)
-        except ZeroDivisionError:
-            continue
-        vector = _non_positive_vector(gram)
-        if vector is None:
-            return LevelResult(Level.RATIONAL, Outcome.TESTED, sizes_text(sizes), "all pivots positive"), None
-        values = {name: [[str(x.real) for x in row] for row in value] for name, value in calculus.variables.items()}
+def _gram(geometry: Geometry, sizes: Sizes, point: Mapping[str, Rows], units: Units) -> list[list[Fraction]]:
+    """Symmetric part of the Gram matrix of the entries, in one evaluation: entry i of xi is e_i, entry j of eta is e'_j."""
+    names, size = geometry.names, len(units)
+    values: dict[str, Entries] = {f: [[Dual({0: x}) for x in row] for row in rows] for f, rows in point.items()}
+    for rename, offset in ((names.tangent, 0), (names.second_tangent, size)):
+        place = count(offset)
         for factor, shape in geometry.factors.items():
             rows, columns = numbers(shape, sizes)
-            entries = [["0"] * columns for _ in range(rows)]
-            for (name, i, j), value in zip(units, vector, strict=True):
-                if name == factor:
-                    entries[i][j] = str(value)
-            values[geometry.names.tangent(factor)] = entries
-        square = sum(
-            (a * gram[i][j] * b for i, a in enumerate(vector) for j, b in enumerate(vector)), start=Fraction(0)
-        )
-        result = LevelResult(Level.RATIONAL, Outcome.FALSE, sizes_text(sizes), "a pivot is not positive")
-        return result, Witness(named_sizes(sizes), values, f"<xi, xi> = {square}", "> 0")
-    why = "an inverse in the formula does not exist at these sizes"
-    return LevelResult(Level.RATIONAL, Outcome.FALSE, sizes_text(sizes), why), None
-
-
-def _gram(
-    reading: Reading[Entries], point: dict[str, Entries], units: list[tuple[str, int, int]], sizes: Sizes
-) -> list[list[Fraction]]:
-    zero = {f: reading.calculus.zero(*shape) for f, shape in reading.geometry.factors.items()}  # type: ignore[attr-defined]
-
-    def unit(factor: str, i: int, j: int) -> dict[str, Entries]:
-        entries = [list(row) for row in zero[factor]]
-        entries[i][j] = Dual({0: Fraction(1)})
-        return {**zero, factor: entries}
-
-    vectors = [unit(*place) for place in units]
-    return [[reading.inner(point, x, y)[0][0].real for y in vectors] for x in vectors]
+            values[rename(factor)] = [
+                [Dual({1 << next(place): Fraction(1)}) for _ in range(columns)] for _ in range(rows)
+            ]
+    calculus = RationalCalculus(sizes, generator())
+    ((found,),) = calculus.apply(geometry.inner, values)
+    entry = [[found.parts.get(1 << i | 1 << (size + j), Fraction(0)) for j in range(size)] for i in range(size)]
+    return [[(entry[i][j] + entry[j][i]) / 2 for j in range(size)] for i in range(size)]
 
 
 def _non_positive_vector(gram: list[list[Fraction]]) -> list[Fraction] | None:
-    """A vector v with v' gram v <= 0, or None when the symmetric part is positive definite."""
+    """A vector v with v' gram v <= 0, or None when the symmetric matrix is positive definite."""
     size = len(gram)
-    work = [[(gram[i][j] + gram[j][i]) / 2 for j in range(size)] for i in range(size)]
+    work = [list(row) for row in gram]
     rows = [[Fraction(i == j) for j in range(size)] for i in range(size)]  # rows of L^-1: work = L^-1 gram L^-T
     for k in range(size):
         if work[k][k] <= 0:
@@ -229,22 +206,28 @@ def _non_positive_vector(gram: list[list[Fraction]]) -> list[Fraction] | None:
     return None
 
 
+# in floating point
+
+
 def _by_eigenvalues(geometry: Geometry) -> LevelResult:
     sizes = assign_sizes(geometry, 3, 5)
     calculus = TorchCalculus(sizes, generator("positivity", geometry.name).getrandbits(32))
     reading = Reading(calculus, geometry)
     (point,) = reading.bind(["p"])
-    units = _units(geometry, sizes)
     zero = {f: calculus.zero(*shape) for f, shape in geometry.factors.items()}
     vectors = []
-    for factor, i, j in units:
+    for factor, i, j in _units(geometry, sizes):
         entries = zero[factor].clone()
         entries[i, j] = 1.0
         vectors.append({**zero, factor: entries})
-    gram = torch.stack([torch.stack([reading.inner(point, x, y).reshape(()) for y in vectors]) for x in vectors])
+    scope = sizes_text(sizes)
+    try:
+        gram = torch.stack([torch.stack([reading.inner(point, x, y).reshape(()) for y in vectors]) for x in vectors])
+    except torch.linalg.LinAlgError:
+        why = "an inverse in the formula does not exist at these sizes"
+        return LevelResult(Level.AUTODIFF, Outcome.FALSE, scope, why)
     values = torch.linalg.eigvalsh((gram + gram.mT) / 2)
     ratio = (values[0] / values.abs().max()).item()
-    scope = sizes_text(sizes)
     if not ratio > _SMALLEST:
         return LevelResult(
             Level.AUTODIFF, Outcome.FALSE, scope, "an eigenvalue of the Gram matrix is not positive", ratio

@@ -1,0 +1,244 @@
+"""Is the action free to first order: is X -> V_X injective?
+
+(a) proves it for all sizes where the vertical formulas say so one after another: G X = 0 gives X = 0 because G has full column
+rank. Otherwise it is tested by the rank of the map at random points, modulo a prime, in exact numbers and in floating point.
+A false claim comes with a point and an X that does not move it: exp(t X) is in the point's stabiliser.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Any, TypeVar
+
+import torch
+
+from quotientgeo.symbolic.algebra import SymbolLetter, Word
+from quotientgeo.symbolic.derivation.calculus import Blocks, Reading, variables_of
+from quotientgeo.symbolic.derivation.certificate import Claim, Level, LevelResult, Outcome, Witness
+from quotientgeo.symbolic.derivation.geometry import Geometry
+from quotientgeo.symbolic.derivation.levels.autodiff import TorchCalculus
+from quotientgeo.symbolic.derivation.levels.modular import PRIME, Jet, ModularCalculus, SingularError
+from quotientgeo.symbolic.derivation.levels.points import (
+    Sizes,
+    assign_sizes,
+    generator,
+    named_sizes,
+    number,
+    sizes_text,
+)
+from quotientgeo.symbolic.derivation.levels.ranks import Ranks
+from quotientgeo.symbolic.derivation.levels.rational import Dual, RationalCalculus
+
+NAME = "action_free"
+TEXT = "V_X = 0 for X = 0 only: every orbit has the dimension of the group, and stabilisers are discrete"
+_SMALLEST = 1e-9  # smallest singular value allowed, relative to the largest
+_FULL = "X -> V_X has the rank of the group's dimension"
+_NO_INVERSE = "an inverse in the formula does not exist at these sizes"
+
+Element = dict[str, list[list[int]]]  # Lie algebra letter -> matrix
+V = TypeVar("V")
+
+
+def check_free(geometry: Geometry, levels: list[Level], ranks: Ranks) -> Claim:
+    """The claim by the given levels; ``ranks`` collects the full ranks that its proof assumes."""
+    results: list[LevelResult] = []
+    witness = None
+    for level in levels:
+        if level is Level.NORMAL_FORM:
+            results.append(_by_formulas(geometry, ranks))
+        elif level is Level.MODULAR:
+            results.append(_modulo_prime(geometry))
+        elif level is Level.RATIONAL:
+            result, witness = _exactly(geometry)
+            results.append(result)
+        elif level is Level.AUTODIFF:
+            results.append(_in_float64(geometry))
+    if witness is None and any(result.outcome is Outcome.FALSE for result in results):
+        witness = _exactly(geometry)[1]
+    return Claim(NAME, TEXT, "; ".join(map(str, geometry.vertical.values())), tuple(results), witness)
+
+
+# for all sizes
+
+
+def _by_formulas(geometry: Geometry, ranks: Ranks) -> LevelResult:
+    before, steps = dict(ranks.full), []
+    vertical = {f: formula.polynomial for f, formula in geometry.vertical.items()}
+    unknown = list(geometry.names.algebra)
+    while unknown:
+        found = next(
+            (
+                (value, x)
+                for value in vertical.values()
+                for x in unknown
+                if len(value) == 1 and _isolates(geometry, next(iter(value.terms)), x, unknown, ranks)
+            ),
+            None,
+        )
+        if found is None:
+            ranks.undo(before)
+            text = f"the vertical formulas alone do not give {', '.join(unknown)} = 0"
+            return LevelResult(Level.NORMAL_FORM, Outcome.UNDECIDED, residual=text)
+        value, x = found
+        steps.append(f"{value} = 0 gives {x} = 0")
+        unknown.remove(x)
+        zero = geometry.alphabet.zero(geometry.alphabet.shape(x))
+        vertical = {f: formula.substitute({x: zero}) for f, formula in vertical.items()}
+    return LevelResult(Level.NORMAL_FORM, Outcome.PROVEN, "all sizes", ", ".join(steps))
+
+
+def _isolates(geometry: Geometry, word: Word, x: str, unknown: Sequence[str], ranks: Ranks) -> bool:
+    """Whether ``word`` is l x r (or l x' r) with l and r' injective, so that it vanishes for x = 0 only."""
+    places = [i for i, letter in enumerate(word) if isinstance(letter, SymbolLetter) and letter.name in unknown]
+    if len(places) != 1 or word[places[0]] not in _letters(geometry, x):
+        return False
+    before = dict(ranks.full)
+    if ranks.injective(word[: places[0]]) and ranks.injective_transposed(word[places[0] + 1 :]):
+        return True
+    ranks.undo(before)
+    return False
+
+
+def _letters(geometry: Geometry, x: str) -> tuple[SymbolLetter, SymbolLetter]:
+    return geometry.alphabet.symbol_letter(x), geometry.alphabet.symbol_letter(x, transposed=True)
+
+
+# at random points
+
+
+def algebra_basis(geometry: Geometry, sizes: Sizes) -> list[Element]:
+    """A basis of the Lie algebra: unit matrices, or their (skew-)symmetric parts where the kind asks for them."""
+    variables = variables_of(geometry, "X")
+    zero = {
+        x: [[0] * number(v.shape[1], sizes) for _ in range(number(v.shape[0], sizes))] for x, v in variables.items()
+    }
+    out = []
+    for x, variable in variables.items():
+        sign = {"symmetric": 1, "skew": -1}.get(variable.kind)
+        size = number(variable.shape[0], sizes)
+        for i in range(size):
+            for j in range(size):
+                if (sign is not None and j < i) or (sign == -1 and i == j):
+                    continue
+                unit = [[int((k, m) == (i, j)) for m in range(size)] for k in range(size)]
+                if sign is not None and i != j:
+                    unit[j][i] = sign
+                out.append({**zero, x: unit})
+    return out
+
+
+def _columns(reading: Reading[V], point: Blocks[V], basis: Sequence[Blocks[V]], entries: Any) -> list[list[Any]]:
+    """The vertical vectors of the basis, each as the list of its entries."""
+    return [
+        [x for value in reading.vertical(point, element).values() for row in entries(value) for x in row]
+        for element in basis
+    ]
+
+
+def _modulo_prime(geometry: Geometry) -> LevelResult:
+    scopes: list[str] = []
+    for sizes in (assign_sizes(geometry, 2, 3), assign_sizes(geometry, 3, 4)):
+        scopes.append(sizes_text(sizes))
+        reading = Reading(ModularCalculus(sizes, generator("free", geometry.name, scopes[-1])), geometry)
+        (point,) = reading.bind(["p"])
+        basis = algebra_basis(geometry, sizes)
+        jets = [{x: Jet({0: rows}) for x, rows in element.items()} for element in basis]
+        try:
+            columns = _columns(reading, point, jets, lambda jet: jet.parts[0])
+        except SingularError:
+            return LevelResult(Level.MODULAR, Outcome.FALSE, scopes[-1], _NO_INVERSE)
+        rank = _rank_modulo(columns)
+        if rank < len(basis):
+            text = f"rank {rank} of X -> V_X, dimension {len(basis)} of the group"
+            return LevelResult(Level.MODULAR, Outcome.FALSE, scopes[-1], text)
+    return LevelResult(Level.MODULAR, Outcome.TESTED, " and ".join(dict.fromkeys(scopes)), _FULL)
+
+
+def _rank_modulo(rows: list[list[int]]) -> int:
+    work, rank = [[x % PRIME for x in row] for row in rows], 0
+    for c in range(len(work[0]) if work else 0):
+        pivot = next((r for r in range(rank, len(work)) if work[r][c]), None)
+        if pivot is None:
+            continue
+        work[rank], work[pivot] = work[pivot], work[rank]
+        inverse = pow(work[rank][c], -1, PRIME)
+        for r in range(rank + 1, len(work)):
+            factor = work[r][c] * inverse % PRIME
+            if factor:
+                work[r] = [(x - factor * y) % PRIME for x, y in zip(work[r], work[rank], strict=True)]
+        rank += 1
+    return rank
+
+
+def _exactly(geometry: Geometry) -> tuple[LevelResult, Witness | None]:
+    """Full rank at one of a few points is full rank at almost all; otherwise a combination that moves nothing."""
+    sizes, witness = assign_sizes(geometry, 2, 3), None
+    scope = sizes_text(sizes)
+    for attempt in range(3):
+        calculus = RationalCalculus(sizes, generator("free", geometry.name, attempt), reach=12)
+        reading = Reading(calculus, geometry)
+        (point,) = reading.bind(["p"])
+        basis = algebra_basis(geometry, sizes)
+        duals = [
+            {x: [[Dual({0: Fraction(a)}) for a in row] for row in rows] for x, rows in element.items()}
+            for element in basis
+        ]
+        try:
+            kernel = _relation(_columns(reading, point, duals, lambda rows: [[a.real for a in row] for row in rows]))
+        except ZeroDivisionError:
+            return LevelResult(Level.RATIONAL, Outcome.FALSE, scope, _NO_INVERSE), None
+        if kernel is None:
+            return LevelResult(Level.RATIONAL, Outcome.TESTED, scope, _FULL), None
+        values = {f: [[str(a.real) for a in row] for row in rows] for f, rows in point.items()}
+        values |= {x: [[str(a) for a in row] for row in _combined(basis, kernel, x)] for x in basis[0]}
+        witness = witness or Witness(
+            named_sizes(sizes), values, "V_X = 0, so exp(t X) leaves the point where it is", "V_X = 0 for X = 0 only"
+        )
+    return LevelResult(Level.RATIONAL, Outcome.FALSE, scope, "an X other than zero has V_X = 0"), witness
+
+
+def _combined(basis: Sequence[Element], weights: Sequence[Fraction], x: str) -> list[list[Fraction]]:
+    rows = [[Fraction(0)] * len(row) for row in basis[0][x]]
+    for element, weight in zip(basis, weights, strict=True):
+        rows = [[a + weight * b for a, b in zip(p, q, strict=True)] for p, q in zip(rows, element[x], strict=True)]
+    return rows
+
+
+def _relation(rows: list[list[Fraction]]) -> list[Fraction] | None:
+    """Weights, not all zero, with which the rows add up to zero; None where they are independent."""
+    work = [list(row) for row in rows]
+    weights = [[Fraction(i == j) for j in range(len(rows))] for i in range(len(rows))]
+    pivots: list[tuple[int, int]] = []  # (row, column)
+    for r, row in enumerate(work):
+        for p, c in pivots:
+            factor = work[r][c] / work[p][c]
+            if factor:
+                work[r] = [a - factor * b for a, b in zip(work[r], work[p], strict=True)]
+                weights[r] = [a - factor * b for a, b in zip(weights[r], weights[p], strict=True)]
+        column = next((c for c in range(len(row)) if work[r][c]), None)
+        if column is None:
+            return weights[r]
+        pivots.append((r, column))
+    return None
+
+
+def _in_float64(geometry: Geometry) -> LevelResult:
+    sizes = assign_sizes(geometry, 3, 5)
+    scope = sizes_text(sizes)
+    reading = Reading(TorchCalculus(sizes, generator("free", geometry.name).getrandbits(32)), geometry)
+    (point,) = reading.bind(["p"])
+    basis = algebra_basis(geometry, sizes)
+    tensors = [{x: torch.tensor(rows, dtype=torch.float64) for x, rows in e.items()} for e in basis]
+    try:
+        columns = _columns(reading, point, tensors, lambda value: value.tolist())
+    except torch.linalg.LinAlgError:
+        return LevelResult(Level.AUTODIFF, Outcome.FALSE, scope, _NO_INVERSE)
+    matrix = torch.tensor(columns, dtype=torch.float64)
+    values = (
+        torch.linalg.eigvalsh(matrix @ matrix.mT).clamp_min(0.0).sqrt()
+    )  # one per dimension of the group, even in a small space
+    ratio = (values[0] / values[-1]).item() if len(values) else 1.0
+    if not ratio > _SMALLEST:
+        return LevelResult(Level.AUTODIFF, Outcome.FALSE, scope, "a singular value of X -> V_X is zero", ratio)
+    return LevelResult(Level.AUTODIFF, Outcome.TESTED, scope, "all singular values of X -> V_X positive", ratio)
