@@ -200,7 +200,11 @@ class Objective:
         if not isinstance(part, Tensor) or part.numel() != 1:
             shape = tuple(part.shape) if isinstance(part, Tensor) else type(part).__name__
             raise LossError(f"the loss must be one number, got {shape}: reduce it to a sum and return (sum, count)")
-        return part.reshape(()), torch.as_tensor(count, dtype=torch.float64, device=part.device).reshape(())
+        if isinstance(count, Tensor):
+            return part.reshape(()), count.to(device=part.device, dtype=torch.float64).reshape(())
+        return part.reshape(()), part.new_full(
+            (), float(count), dtype=torch.float64
+        )  # a fill: nothing is copied to a device
 
     def _call(self, parameters: Parameters, batch: Batch, then: Callable[[Any], Result]) -> Result:
         """``then`` of the loss at ``parameters``. Every call sees copies of the buffers: a forward that updates statistics
