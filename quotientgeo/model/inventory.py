@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import pairwise
 
 from torch import Tensor, nn
 
-from quotientgeo.errors import BlockError
+from quotientgeo.model.sharing import refuse_hidden_sharing, refuse_partial_sharing
 
 _Key = tuple[object, ...]
 
@@ -37,7 +36,8 @@ def storage_key(tensor: Tensor) -> _Key:
 
 
 def inventory(model: nn.Module) -> Inventory:
-    """All parameters of ``model``; ``BlockError`` where two share a part of one storage without being the same tensor."""
+    """All parameters of ``model``; ``BlockError`` where two share a part of one storage without being the same tensor, or a
+    buffer or a plain attribute of a module is a parameter's memory."""
     first: dict[_Key, str] = {}
     one_name: dict[str, str] = {}
     for name, parameter in model.named_parameters(remove_duplicate=False):
@@ -48,23 +48,6 @@ def inventory(model: nn.Module) -> Inventory:
         if one_name[name] != name:
             aliases[one_name[name]] = (*aliases.get(one_name[name], ()), name)
     parameters = {name: p for name, p in listed.items() if one_name[name] == name}
-    _refuse_partial_sharing(parameters)
+    refuse_partial_sharing(parameters)
+    refuse_hidden_sharing(model, parameters)
     return Inventory(parameters, one_name, aliases)
-
-
-def _refuse_partial_sharing(parameters: dict[str, nn.Parameter]) -> None:
-    spans: dict[object, list[tuple[int, int, str]]] = {}
-    for name, p in parameters.items():
-        if p.numel() and p.device.type != "meta":
-            start = int(p.storage_offset()) * p.element_size()
-            extent = 1 + sum((size - 1) * stride for size, stride in zip(p.shape, p.stride(), strict=True))
-            place = (p.device, p.untyped_storage().data_ptr())
-            spans.setdefault(place, []).append((start, start + int(extent) * p.element_size(), name))
-    for found in spans.values():
-        found.sort()
-        for (_, end, one), (start, _, other) in pairwise(found):
-            if start < end:
-                raise BlockError(
-                    f"parameters {one!r} and {other!r} overlap in memory without being the same tensor (a view or a transpose "
-                    "of one another): moving one would move a part of the other; give each its own storage, or tie them whole"
-                )
