@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,8 @@ from quotientgeo.errors import CertificateError
 from quotientgeo.groups import GL
 from quotientgeo.symbolic.declaration import Metric, Symmetry
 from quotientgeo.symbolic.derivation import Claim, Outcome, certify, derive, derive_formulas
-from quotientgeo.symbolic.derivation.levels.freeness import _rank_modulo, _relation
+from quotientgeo.symbolic.derivation.levels.freeness import _rank_modulo
+from quotientgeo.symbolic.derivation.levels.points import has_full_rank, relation
 from tests.symbolic.derivation.declarations import CHAIN, PAIR, ROTATED, chain_inner, euclidean, mixed
 
 FREE = "action_free"
@@ -106,9 +108,11 @@ def test_an_action_that_the_formulas_alone_do_not_show_to_be_free_is_tested() ->
 
 
 def test_ranks_by_elimination() -> None:
-    rows = [[1, 2, 3], [2, 4, 6], [0, 1, 1]]
-    assert _rank_modulo(rows) == 2
-    weights = _relation([[sp.Rational(x) for x in row] for row in rows])  # type: ignore[arg-type]
-    assert weights == [-2, 1, 0]
-    assert _relation([[sp.Integer(1), sp.Integer(0)], [sp.Integer(1), sp.Integer(1)]]) is None  # type: ignore[list-item]
+    rows = [[Fraction(x) for x in row] for row in ([1, 2, 3], [2, 4, 6], [0, 1, 1])]
+    assert _rank_modulo([[int(x) for x in row] for row in rows]) == 2
     assert _rank_modulo([]) == 0
+    assert relation(rows) == [-2, 1, 0]
+    assert relation(rows[1:]) is None
+    assert [has_full_rank(m) for m in (rows, rows[:2], rows[1:], [[x] for x in rows[0]], [[Fraction(0)]])] == [
+        False, False, True, True, False,
+    ]  # fmt: skip

@@ -14,7 +14,10 @@ import quotientgeo as qg
 from quotientgeo.errors import CertificateError, NotDerivableError
 from quotientgeo.symbolic.declaration import Metric
 from quotientgeo.symbolic.derivation import Claim, Geometry, Level, Outcome, certify, derive, derive_formulas
+from quotientgeo.symbolic.derivation.calculus import Reading
+from quotientgeo.symbolic.derivation.levels.points import assign_sizes, generator, has_full_rank
 from quotientgeo.symbolic.derivation.levels.ranks import Ranks
+from quotientgeo.symbolic.derivation.levels.rational import RationalCalculus
 from quotientgeo.symbolic.derivation.levels.squares import dominated, sum_of_squares
 from tests.symbolic.derivation.declarations import (
     CHAIN,
@@ -134,6 +137,16 @@ def test_an_indefinite_metric_is_refuted_at_a_random_point() -> None:
         claim = positivity(inner, levels)
         assert claim.status == "false"
     assert square(positivity(inner, "d"), inner) <= 0
+
+
+def test_points_of_lower_rank_refute_no_metric() -> None:
+    """The mixed metric is degenerate there; under this name the first draw of a factor has rank one."""
+    named = dataclasses.replace(formulas("mixed"), metric=Metric("own_114", PAIR, mixed))
+    sizes = assign_sizes(named, 2, 3)
+    first = RationalCalculus(sizes, generator("positivity", named.name, 0, 0))
+    (point,) = Reading(first, named).bind(["p"])
+    assert not all(has_full_rank([[x.real for x in row] for row in rows]) for rows in point.values())
+    assert certify(named, "d", [POSITIVE]).holds
 
 
 # sums of squares

@@ -25,6 +25,7 @@ from quotientgeo.symbolic.derivation.levels.points import (
     generator,
     named_sizes,
     number,
+    relation,
     sizes_text,
 )
 from quotientgeo.symbolic.derivation.levels.ranks import Ranks
@@ -185,7 +186,7 @@ def _exactly(geometry: Geometry) -> tuple[LevelResult, Witness | None]:
             for element in basis
         ]
         try:
-            kernel = _relation(_columns(reading, point, duals, lambda rows: [[a.real for a in row] for row in rows]))
+            kernel = relation(_columns(reading, point, duals, lambda rows: [[a.real for a in row] for row in rows]))
         except ZeroDivisionError:
             return LevelResult(Level.RATIONAL, Outcome.FALSE, scope, _NO_INVERSE), None
         if kernel is None:
@@ -203,24 +204,6 @@ def _combined(basis: Sequence[Element], weights: Sequence[Fraction], x: str) -> 
     for element, weight in zip(basis, weights, strict=True):
         rows = [[a + weight * b for a, b in zip(p, q, strict=True)] for p, q in zip(rows, element[x], strict=True)]
     return rows
-
-
-def _relation(rows: list[list[Fraction]]) -> list[Fraction] | None:
-    """Weights, not all zero, with which the rows add up to zero; None where they are independent."""
-    work = [list(row) for row in rows]
-    weights = [[Fraction(i == j) for j in range(len(rows))] for i in range(len(rows))]
-    pivots: list[tuple[int, int]] = []  # (row, column)
-    for r, row in enumerate(work):
-        for p, c in pivots:
-            factor = work[r][c] / work[p][c]
-            if factor:
-                work[r] = [a - factor * b for a, b in zip(work[r], work[p], strict=True)]
-                weights[r] = [a - factor * b for a, b in zip(weights[r], weights[p], strict=True)]
-        column = next((c for c in range(len(row)) if work[r][c]), None)
-        if column is None:
-            return weights[r]
-        pivots.append((r, column))
-    return None
 
 
 def _in_float64(geometry: Geometry) -> LevelResult:

@@ -91,3 +91,27 @@ def _random_orthogonal(size: int, rng: random.Random) -> Rows:
                 [sine * a + cosine * b for a, b in zip(out[i], out[j], strict=True)],
             )
     return out
+
+
+def relation(rows: Rows) -> list[Fraction] | None:
+    """Weights, not all zero, with which the rows add up to zero; None where they are independent."""
+    work = [list(row) for row in rows]
+    weights = [[Fraction(i == j) for j in range(len(rows))] for i in range(len(rows))]
+    pivots: list[tuple[int, int]] = []  # (row, column)
+    for r, row in enumerate(work):
+        for p, c in pivots:
+            factor = work[r][c] / work[p][c]
+            if factor:
+                work[r] = [a - factor * b for a, b in zip(work[r], work[p], strict=True)]
+                weights[r] = [a - factor * b for a, b in zip(weights[r], weights[p], strict=True)]
+        column = next((c for c in range(len(row)) if work[r][c]), None)
+        if column is None:
+            return weights[r]
+        pivots.append((r, column))
+    return None
+
+
+def has_full_rank(rows: Rows) -> bool:
+    """Whether a matrix has as many independent rows or columns as it can."""
+    short = rows if len(rows) <= len(rows[0]) else [list(column) for column in zip(*rows, strict=True)]
+    return relation(short) is None

@@ -23,6 +23,7 @@ from quotientgeo.symbolic.derivation.levels.points import (
     Sizes,
     assign_sizes,
     generator,
+    has_full_rank,
     named_sizes,
     numbers,
     sizes_text,
@@ -101,9 +102,14 @@ def _far_witness(geometry: Geometry, grown: Dominated) -> Witness | None:
 
 
 def _random_point(geometry: Geometry, sizes: Sizes, *seed: object) -> dict[str, Rows]:
-    calculus = RationalCalculus(sizes, generator("positivity", geometry.name, *seed))
-    (point,) = Reading(calculus, geometry).bind(["p"])
-    return {f: [[x.real for x in row] for row in value] for f, value in point.items()}
+    """Small integers; factors of full rank, since at others a metric may well be degenerate."""
+    for attempt in count():
+        calculus = RationalCalculus(sizes, generator("positivity", geometry.name, *seed, attempt))
+        (values,) = Reading(calculus, geometry).bind(["p"])
+        point = {f: [[x.real for x in row] for row in value] for f, value in values.items()}
+        if all(map(has_full_rank, point.values())):
+            return point
+    raise AssertionError
 
 
 def _by_pivots(geometry: Geometry) -> tuple[LevelResult, Witness | None]:
@@ -125,6 +131,8 @@ def _by_pivots(geometry: Geometry) -> tuple[LevelResult, Witness | None]:
 def _searched(geometry: Geometry, results: list[LevelResult]) -> tuple[list[LevelResult], Witness | None]:
     """The results after the search; ``tested`` says how far it went."""
     for sizes, point in suspects(geometry):
+        if not all(map(has_full_rank, point.values())):
+            continue  # rounding may have made it so
         try:
             witness = _witness_at(geometry, sizes, point)
         except ZeroDivisionError:
