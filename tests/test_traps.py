@@ -17,37 +17,8 @@ import quotientgeo as qg
 from quotientgeo.errors import DataError, LossError, ModeError, SymmetryError
 from quotientgeo.geometry.pair import PairGeometry
 from quotientgeo.measures import adaptive, batches, charts, evaluate, maximiser, objective, problem
-from quotientgeo.measures.result import SharpnessResult
-from tests.helpers.graphs import graph_of
 from tests.helpers.models import tiny, token_batch
-
-EXAMPLES, LENGTH = 4, 6
-
-
-def batch(seed: int = 0):
-    labels = token_batch(EXAMPLES, LENGTH, seed=seed + 100)
-    labels[0, 1:] = -100  # unequal masks: a mean of means would be wrong
-    labels[3] = -100
-    return {"ids": token_batch(EXAMPLES, LENGTH, seed=seed), "labels": labels}
-
-
-def loss(model, batch):
-    logits, labels = model(batch["ids"]).flatten(0, 1), batch["labels"].flatten()
-    return nn.functional.cross_entropy(logits, labels, ignore_index=-100, reduction="sum"), (labels != -100).sum()
-
-
-def measured(model, *, data=None, of=loss, **settings) -> SharpnessResult:
-    settings = {"steps": 4, "rho": 0.3, "graph": graph_of(model)} | settings
-    return qg.sharpness(model, of, data or [batch()], **settings)
-
-
-def notices(check, *trouble) -> bool:
-    """Whether a check fails."""
-    try:
-        check()
-    except (AssertionError, pytest.fail.Exception, *trouble):
-        return True
-    return False
+from tests.helpers.traps import EXAMPLES, LENGTH, batch, loss, measured, notices
 
 
 class TestHessianEigenthingsPR46:
@@ -404,69 +375,3 @@ class TestTmlEpflSharpness:
         real = charts.ElementwiseChart.squared_norm
         monkeypatch.setattr(charts.ElementwiseChart, "squared_norm", lambda self, z: 4 * real(self, z))
         assert notices(check)
-
-
-class Checkpointed(nn.Module):
-    """A layer that is run again in the backward pass."""
-
-    def __init__(self, reentrant: bool | None) -> None:
-        super().__init__()
-        self.embed = nn.Embedding(13, 6)
-        self.inner, self.head, self.reentrant = nn.Linear(6, 8), nn.Linear(8, 13), reentrant
-
-    def forward(self, ids):
-        x = self.embed(ids)
-        if self.reentrant is None:
-            return self.head(self.inner(x).tanh())
-        again = torch.utils.checkpoint.checkpoint(
-            lambda x: self.inner(x).tanh(), x, use_reentrant=self.reentrant, preserve_rng_state=False
-        )
-        return self.head(again)
-
-
-class TestPytorch122729And146036:
-    """torch.func with gradient checkpointing fails: here it works, or is refused by name."""
-
-    def model(self, reentrant):
-        torch.manual_seed(0)
-        return Checkpointed(reentrant).double().eval()
-
-    @pytest.mark.parametrize("measure", ["adaptive", "euclidean"])
-    def test_a_checkpointed_layer_runs_again_at_the_moved_weights(self, measure, monkeypatch):
-        def check():
-            values = [
-                measured(self.model(reentrant), measure=measure, symmetries="none", graph=None, rho=1.0, steps=6).value
-                for reentrant in (None, False)
-            ]
-            assert values[1] == pytest.approx(values[0], rel=1e-12)
-
-        check()
-        bound = objective._Bound
-        # planted: gradients are taken when the model's own weights are back in place
-        monkeypatch.setattr(bound, "forward", lambda self, batch, then: self.loss(self.model, batch))
-        real = objective.Objective._call
-        monkeypatch.setattr(objective.Objective, "_call", lambda self, p, b, then: then(real(self, p, b, then)))
-        assert notices(check)
-
-    def test_reentrant_checkpoints_are_refused_by_name(self, monkeypatch):
-        def check():
-            with pytest.raises(LossError, match="use_reentrant=False"):
-                measured(self.model(True), measure="euclidean", symmetries="none", graph=None)
-
-        check()
-        monkeypatch.setattr(objective, "REENTRANT", "planted")
-        assert notices(check)
-
-    def test_reentrant_checkpoints_on_inputs_without_gradient(self, monkeypatch):
-        """There torch warns and leaves the layer's gradients out: they would be reported as unused."""
-
-        def on_inputs(model, batch):
-            x = torch.nn.functional.one_hot(batch["ids"], 13).to(model.head.weight)[..., :6]
-            hidden = torch.utils.checkpoint.checkpoint(
-                lambda x: model.inner(x).tanh(), x, use_reentrant=True, preserve_rng_state=False
-            )
-            logits = model.head(hidden)
-            return nn.functional.cross_entropy(logits.flatten(0, 1), batch["labels"].flatten(), reduction="sum"), 12
-
-        with pytest.raises(LossError, match="use_reentrant=False"):
-            measured(self.model(None), of=on_inputs, measure="euclidean", symmetries="none", graph=None)
