@@ -71,7 +71,8 @@ def test_make_targets_and_options_exist() -> None:
     named = set(re.findall(r"make ([a-z-]+)\b`|^ {4}make ([a-z-]+)$", README, flags=re.MULTILINE))
     assert {a or b for a, b in named} <= rules
     assert named
-    help_text = CliRunner().invoke(app, ["sharpness", "--help"]).stdout
+    commands = set(re.findall(r"^ {4}quotientgeo ([a-z]+)", README, flags=re.MULTILINE)) | {"sharpness"}
+    help_text = "".join(CliRunner().invoke(app, [command, "--help"]).stdout for command in sorted(commands))
     options = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", README)) - {"--no-deps"}
     assert {option for option in options if option not in help_text} == set()
     assert options
