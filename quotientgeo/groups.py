@@ -6,7 +6,9 @@ of a model is declared elsewhere (symbolic/declaration.py for formulas, model/bl
 
 from __future__ import annotations
 
+import operator
 from dataclasses import dataclass
+from numbers import Real
 from typing import ClassVar
 
 import torch
@@ -28,8 +30,12 @@ class GL:
     algebra_kind: ClassVar[str] = "general"  # and of a Lie-algebra element
 
     def __post_init__(self) -> None:
-        if isinstance(self.size, int) and self.size < 1:
-            raise DeclarationError(f"GL(size): size must be a positive integer or a symbol's name, got {self.size}")
+        size = self.size
+        if not isinstance(size, (str, bool)) and hasattr(size, "__index__"):  # also of numpy
+            object.__setattr__(self, "size", operator.index(size))
+        named = isinstance(size, str) and size.isidentifier()
+        if not named and (type(self.size) is not int or self.size < 1):
+            raise DeclarationError(f"GL(size): size must be a positive integer or a symbol's name, got {size!r}")
 
     def __str__(self) -> str:
         return f"{self.name}({self.size})"
@@ -65,8 +71,8 @@ class GL:
         the same element. For size 1 the determinant leaves only A = 1; a positive scale in
         [condition^-1/2, condition^1/2] is drawn instead, since an element that does nothing would verify anything.
         """
-        if not (condition >= 1.0 and condition < float("inf")):
-            raise DeclarationError(f"random_element: condition must be a finite number >= 1, got {condition}")
+        if not (isinstance(condition, Real) and 1.0 <= condition < float("inf")):
+            raise DeclarationError(f"random_element: condition must be a finite number >= 1, got {condition!r}")
         k = self._numeric_size(size)
         if k == 1:
             exponent = torch.rand((*batch, 1, 1), generator=generator, dtype=torch.float64) - 0.5

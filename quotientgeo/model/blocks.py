@@ -10,7 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
-from math import prod
+from math import isfinite, prod
+from numbers import Real
+from operator import index
 from typing import Any, Literal
 
 import torch
@@ -43,8 +45,12 @@ class Leg:
     role: Literal["factor", "carried"] = "factor"
 
     def __post_init__(self) -> None:
+        if not isinstance(self.tensor, str):
+            raise BlockError(f"a leg needs the name of a parameter, got {self.tensor!r}")
         if self.indices is not None:
-            object.__setattr__(self, "indices", tuple(int(i) for i in self.indices))
+            object.__setattr__(self, "indices", _integers(self.indices, f"leg on {self.tensor!r}"))
+        if isinstance(self.offset, bool) or not isinstance(self.offset, Real) or not isfinite(self.offset):
+            raise BlockError(f"leg on {self.tensor!r}: offset must be a finite number, got {self.offset!r}")
         for name, value in (("axis", self.axis), ("lead", self.lead)):
             if type(value) is not int and not (name == "lead" and value is None):
                 raise BlockError(f"leg on {self.tensor!r}: {name} must be an int, got {value!r}")
@@ -116,14 +122,16 @@ class PairBlock:
     geometry: Any = None
 
     def __post_init__(self) -> None:
+        _require_name("block", self.name)
         for side in ("G", "H"):
             legs = _legs(getattr(self, side), f"block {self.name!r}, side {side}")
             object.__setattr__(self, side, legs)
             if not any(leg.role == "factor" for leg in legs):
                 raise BlockError(f"block {self.name!r}: side {side} has no leg with role 'factor'")
         if not isinstance(self.group, GL) or not isinstance(self.group.size, int):
+            given = str(self.group) if isinstance(self.group, GL) else repr(self.group)
             raise BlockError(
-                f"block {self.name!r}: the group needs a size in numbers, such as GL(64), got {self.group}"
+                f"block {self.name!r}: the group must be a GL with a size in numbers, such as GL(64), got {given}"
             )
 
     @property
@@ -175,8 +183,15 @@ class ShiftBlock:
     reason: str = "a free translation"
 
     def __post_init__(self) -> None:
+        _require_name("shift", self.name)
         object.__setattr__(self, "legs", _legs(self.legs, f"shift {self.name!r}"))
-        object.__setattr__(self, "compensators", tuple((leg, str(bias)) for leg, bias in self.compensators))
+        pairs = self.compensators if isinstance(self.compensators, (tuple, list)) else (self.compensators,)
+        for pair in pairs:
+            if not (isinstance(pair, (tuple, list)) and [type(item) for item in pair] == [Leg, str]):
+                raise BlockError(
+                    f"shift {self.name!r}: compensators must be pairs (Leg on a weight, name of a bias), got {pair!r}"
+                )
+        object.__setattr__(self, "compensators", tuple((leg, bias) for leg, bias in pairs))
 
     def bound(self, shapes: Shapes) -> tuple[list[BoundLeg], list[tuple[BoundLeg, str]]]:
         """Legs and compensators resolved against parameter shapes; ``BlockError`` where one does not fit."""
@@ -211,10 +226,25 @@ Block = PairBlock | ShiftBlock
 
 
 def _legs(legs: Leg | Iterable[Leg], where: str) -> tuple[Leg, ...]:
-    legs = (legs,) if isinstance(legs, Leg) else tuple(legs)
+    legs = (legs,) if isinstance(legs, Leg) or not isinstance(legs, Iterable) else tuple(legs)
     if not legs or not all(isinstance(leg, Leg) for leg in legs):
         raise BlockError(f"{where}: expected at least one Leg, got {legs!r}")
     return legs
+
+
+def _integers(values: Any, where: str) -> tuple[int, ...]:
+    try:
+        found = [None if isinstance(value, bool) else index(value) for value in values]
+    except TypeError:
+        found = [None]
+    if isinstance(values, (str, bytes, Mapping)) or None in found:
+        raise BlockError(f"{where}: indices must be integers, such as range(0, 64), got {values!r}")
+    return tuple(i for i in found if i is not None)
+
+
+def _require_name(what: str, name: Any) -> None:
+    if not isinstance(name, str) or not name:
+        raise BlockError(f"a {what} needs a name, got {name!r}")
 
 
 def _renamed(legs: tuple[Leg, ...], names: Mapping[str, str]) -> tuple[Leg, ...]:

@@ -18,7 +18,7 @@ from quotientgeo.errors import CheckpointError
 from quotientgeo.model.architectures.registry import UNUSED
 from quotientgeo.model.inventory import storage_key
 from quotientgeo.model.spellings import respelled
-from quotientgeo.model.weights_file import read_weights
+from quotientgeo.model.weights_file import local_path, read_weights
 
 
 @dataclass(frozen=True)
@@ -47,20 +47,28 @@ def load_notes(model: nn.Module) -> list[str]:
 
 
 def load_checkpoint(
-    folder: str | Path, model_class: type[nn.Module] | None = None, *, ignore_unexpected: Sequence[str] = ()
+    folder: str | Path,
+    model_class: type[nn.Module] | None = None,
+    *,
+    ignore_unexpected: str | Sequence[str] = (),
 ) -> nn.Module:
     """The model in a local Hugging Face folder, complete and in evaluation mode.
 
     model_class: the transformers class to build; None for the one that config.json names in ``architectures``.
-    ignore_unexpected: patterns (as in fnmatch) of stored tensors that the class may lack.
+    ignore_unexpected: one or several patterns (as in fnmatch) of stored tensors that the class may lack.
 
     Half-precision tensors are loaded in float32. ``model.load_report`` (a ``LoadReport``) says what is not as stored.
     Raises ``CheckpointError`` for a missing folder, config or tensor, a tensor that the class does not have, a damaged file or
     one that holds other pickled objects than tensors; nothing stored is executed.
     """
-    folder = _existing_folder(folder)
+    folder = _existing_folder(local_path(folder))
     config = _config(folder)
-    chosen = model_class or _named_class(folder, config)
+    chosen = _named_class(folder, config) if model_class is None else model_class
+    if not (isinstance(chosen, type) and issubclass(chosen, nn.Module)):
+        raise CheckpointError(
+            f"model_class must be a class such as transformers.BertForMaskedLM, got {_described(chosen)}"
+        )
+    ignore_unexpected = _patterns(ignore_unexpected)
     with torch.random.fork_rng(devices=[]):  # building draws random weights, all of them replaced below
         try:
             model = chosen(config)
@@ -72,7 +80,7 @@ def load_checkpoint(
 
 
 def load_weights(
-    model: nn.Module, source: str | Path | Mapping[str, Tensor], *, ignore_unexpected: Sequence[str] = ()
+    model: nn.Module, source: str | Path | Mapping[str, Tensor], *, ignore_unexpected: str | Sequence[str] = ()
 ) -> LoadReport:
     """Load a folder, a weights file or a mapping of tensors into ``model``, as strictly as ``load_checkpoint``.
 
@@ -82,12 +90,13 @@ def load_weights(
 
     Returns the ``LoadReport``, also kept as ``model.load_report``. The model is changed only if everything fits.
     """
+    ignore_unexpected = _patterns(ignore_unexpected)
     files: tuple[str, ...] = ()
     if isinstance(source, Mapping):
         stored, where = dict(source), "the given tensors"
     else:
         where = str(source)
-        stored, files = read_weights(Path(source))
+        stored, files = read_weights(local_path(source))
     named, renamed = respelled(model, stored)
     wanted = {n: t for n, t in model.state_dict(keep_vars=True).items() if isinstance(t, Tensor)}
     ignored = _ignored(model, named.keys() - wanted.keys(), ignore_unexpected, where)
@@ -114,8 +123,21 @@ def model_digest(model: nn.Module) -> str:
     return digest.hexdigest()
 
 
-def _existing_folder(folder: str | Path) -> Path:
-    path = Path(folder)
+def _described(value: object) -> str:
+    return repr(value) if isinstance(value, str) else f"a {type(value).__name__}"
+
+
+def _patterns(patterns: str | Sequence[str]) -> tuple[str, ...]:
+    """Patterns as a tuple; a string is one pattern, not a sequence of characters of which * would match everything."""
+    found = (
+        (patterns,) if isinstance(patterns, str) else tuple(patterns) if isinstance(patterns, Iterable) else (patterns,)
+    )
+    if not all(isinstance(pattern, str) for pattern in found):
+        raise CheckpointError(f"ignore_unexpected must be patterns such as 'bert.pooler.*', got {patterns!r}")
+    return found
+
+
+def _existing_folder(path: Path) -> Path:
     if not path.is_dir():
         what = "is a file" if path.exists() else "does not exist"
         raise CheckpointError(
@@ -168,7 +190,6 @@ def _named_class(folder: Path, config: Any) -> type[nn.Module]:
 def _ignored(model: nn.Module, unexpected: Iterable[str], patterns: Sequence[str], where: str) -> tuple[str, ...]:
     own_buffers = {name for name, _ in model.named_buffers()}
     known = getattr(model, "_keys_to_ignore_on_load_unexpected", None) or ()  # a transformers class's own list
-    patterns = (patterns,) if isinstance(patterns, str) else patterns
 
     def allowed(name: str) -> bool:
         own = name in own_buffers or any(re.search(pattern, name) for pattern in known)

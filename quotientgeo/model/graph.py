@@ -44,6 +44,7 @@ def symmetry_graph(model: nn.Module, symmetries: SymmetriesName = "attention") -
         raise DeclarationError(f"symmetries must be one of {', '.join(map(repr, SYMMETRIES))}, got {symmetries!r}")
     if symmetries == "none":
         return SymmetryGraph(model)
+    inventory(model)  # refuses what is no model
     pairs, shifts, found = attention_blocks(model, biases_as_rows=symmetries == "paper")
     if not found:
         raise unknown_architecture(model)
@@ -128,7 +129,10 @@ class SymmetryGraph:
 
         A leg that was carried because of a shift that is left out becomes a row of its factor, which is always right.
         """
-        unknown = sorted(set(names) - {*self._blocks, *self._shifts})
+        if not isinstance(names, Iterable):
+            raise BlockError(f"restricted_to takes names of blocks and shifts, got {names!r}")
+        names = {names} if isinstance(names, str) else set(names)
+        unknown = sorted(map(str, names - {*self._blocks, *self._shifts}))
         if unknown:
             raise BlockError(f"no block is called {', '.join(map(repr, unknown))}")
         part = SymmetryGraph(self.model, uncovered=self.uncovered)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from torch import Tensor, nn
 
+from quotientgeo.errors import ArgumentError
 from quotientgeo.model.sharing import refuse_hidden_sharing, refuse_partial_sharing
 
 _Key = tuple[object, ...]
@@ -38,6 +39,8 @@ def storage_key(tensor: Tensor) -> _Key:
 def inventory(model: nn.Module) -> Inventory:
     """All parameters of ``model``; ``BlockError`` where two share a part of one storage without being the same tensor, or a
     buffer or a plain attribute of a module is a parameter's memory."""
+    if not isinstance(model, nn.Module):
+        raise ArgumentError(f"model must be a torch.nn.Module, got {_described(model)}")
     first: dict[_Key, str] = {}
     one_name: dict[str, str] = {}
     for name, parameter in model.named_parameters(remove_duplicate=False):
@@ -51,3 +54,7 @@ def inventory(model: nn.Module) -> Inventory:
     refuse_partial_sharing(parameters)
     refuse_hidden_sharing(model, parameters)
     return Inventory(parameters, one_name, aliases)
+
+
+def _described(value: object) -> str:
+    return f"the class {value.__name__}: make one" if isinstance(value, type) else f"a {type(value).__name__}"

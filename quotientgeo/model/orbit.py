@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from numbers import Real
+from operator import index
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
-from quotientgeo.errors import DeclarationError, SymmetryError
+from quotientgeo.errors import ArgumentError, DeclarationError, SymmetryError
 from quotientgeo.model.blocks import PairBlock
 from quotientgeo.model.inventory import storage_key
 
@@ -20,6 +22,13 @@ def random_elements(blocks: Iterable[PairBlock], generator: torch.Generator, con
     """One element A (h, h) per block, float64, drawn in the order of the blocks' names."""
     ordered = sorted(blocks, key=lambda block: block.name)
     return {block.name: block.group.random_element(generator, condition=condition) for block in ordered}
+
+
+def checked_seed(seed: Any) -> int:
+    """The seed, if it is an integer that torch takes."""
+    if isinstance(seed, bool) or not hasattr(seed, "__index__") or not -(2**63) <= index(seed) < 2**63:
+        raise ArgumentError(f"seed must be an integer of 64 bits, got {seed!r}")
+    return index(seed)
 
 
 def raised(parameters: dict[str, Any]) -> dict[str, Tensor]:
@@ -49,9 +58,9 @@ def stacked(blocks: Sequence[PairBlock], elements: dict[str, Tensor], like: Tens
 
 def moved_state(graph: SymmetryGraph, seed: int, condition: float, translations: float) -> dict[str, Any]:
     """See ``SymmetryGraph.move``."""
-    if not 0.0 <= translations < float("inf"):
-        raise DeclarationError(f"translations must be a finite number >= 0, got {translations}")
-    generator = torch.Generator().manual_seed(seed)
+    if not (isinstance(translations, Real) and 0.0 <= translations < float("inf")):
+        raise DeclarationError(f"translations must be a finite number >= 0, got {translations!r}")
+    generator = torch.Generator().manual_seed(checked_seed(seed))
     params = act(graph, raised(dict(graph.parameters)), random_elements(graph.blocks, generator, condition))
     if translations:
         amounts = {

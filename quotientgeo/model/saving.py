@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from quotientgeo.errors import CheckpointError
 from quotientgeo.model.inventory import storage_key
 from quotientgeo.model.spellings import respelled
-from quotientgeo.model.weights_file import read_weights
+from quotientgeo.model.weights_file import local_path, read_weights
 
 WEIGHTS = "model.safetensors"
 # what is not copied: weights in any format, states of a training run, other checkpoints, tools' own folders
@@ -43,7 +43,10 @@ def save_checkpoint(
     """
     from safetensors.torch import save_file
 
-    folder, like = Path(folder), Path(like)
+    folder, like = local_path(folder), local_path(like)
+    if not isinstance(model, nn.Module) or not (state is None or isinstance(state, Mapping)):
+        given = model if not isinstance(model, nn.Module) else state
+        raise CheckpointError(f"save_checkpoint takes a model, and a state dict or None, got a {type(given).__name__}")
     _require_free(folder, like)
     stored, _ = read_weights(like)
     tensors = _as_stored(dict(model.state_dict() if state is None else state), stored, respelled(model, stored)[1])

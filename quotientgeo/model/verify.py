@@ -11,11 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from numbers import Real
 from typing import TYPE_CHECKING, Any, Literal
 
 from quotientgeo.errors import ArgumentError, SymmetryError
 from quotientgeo.model.hints import hints
-from quotientgeo.model.orbit import raised
+from quotientgeo.model.orbit import checked_seed, raised
 from quotientgeo.model.probe import Forward, Probe, require_evaluation_mode
 from quotientgeo.model.scales import TOLERANCE
 from quotientgeo.model.trial import NEARBY, Trial
@@ -151,10 +152,13 @@ def run_verification(
     allow_training_mode: bool,
 ) -> VerificationReport:
     """See ``SymmetryGraph.verify``."""
-    if not (isinstance(tolerance, (int, float)) and 0 < tolerance < 1):
+    if not (isinstance(tolerance, Real) and 0 < tolerance < 1):
         raise ArgumentError(
             f"tolerance must be a number between 0 and 1, a relative change of the outputs, got {tolerance!r}"
         )
+    if forward is not None and not callable(forward):
+        raise ArgumentError(f"forward must be a function forward(model, batch), got {forward!r}")
+    seed = checked_seed(seed)
     if not allow_training_mode:
         require_evaluation_mode(graph.model)
     probe = Probe(graph.model, batch, forward)

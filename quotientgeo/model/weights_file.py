@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import pickle
 from collections.abc import Mapping
+from os import PathLike
 from pathlib import Path
 
 import torch
@@ -14,6 +15,13 @@ from quotientgeo.errors import CheckpointError
 
 _SINGLE = ("model.safetensors", "pytorch_model.bin")
 _INDEXED = ("model.safetensors.index.json", "pytorch_model.bin.index.json")
+
+
+def local_path(path: object) -> Path:
+    """A path from what a user gave, ``CheckpointError`` where it is none."""
+    if not isinstance(path, (str, PathLike)):
+        raise CheckpointError(f"a checkpoint is a local folder, given as its path; got {path!r:.80}")
+    return Path(path)
 
 
 def read_weights(path: Path) -> tuple[dict[str, Tensor], tuple[str, ...]]:

@@ -132,6 +132,14 @@ class Symmetry:
     def __post_init__(self) -> None:
         _check_identifier("symmetry name", self.name)
         object.__setattr__(self, "factors", MappingProxyType(_checked_factors(self.name, self.factors)))
+        for group in self.groups:
+            if isinstance(group, type) or not hasattr(group, "element_kind"):
+                raise DeclarationError(
+                    f'{self.name}: group must be a group such as GL("h"), or a tuple of groups, got {group!r}'
+                )
+        for role, function in (("action", self.action), ("preserves", self.preserves)):
+            if not callable(function) and not (function is None and role == "preserves"):
+                raise DeclarationError(f"{self.name}: {role} must be a function of matrix symbols, got {function!r}")
         object.__setattr__(self, "names", _choose_names(self))
         alphabet = self.alphabet()
         self.read_action(alphabet)
@@ -222,6 +230,10 @@ class Metric:
 
     def __post_init__(self) -> None:
         _check_identifier("metric name", self.name)
+        if not isinstance(self.symmetry, Symmetry):
+            raise DeclarationError(
+                f"metric {self.name}: symmetry must be a Symmetry, got a {type(self.symmetry).__name__}"
+            )
         self.read_inner(self.symmetry.alphabet())
 
     def read_inner(self, alphabet: Alphabet) -> tuple[sp.Expr, TracePolynomial]:

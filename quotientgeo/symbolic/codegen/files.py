@@ -5,8 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
+from os import PathLike
 from pathlib import Path
 
+from quotientgeo.errors import ArgumentError
 from quotientgeo.symbolic.codegen.exposition import derivation_page
 from quotientgeo.symbolic.codegen.module import module_source
 from quotientgeo.symbolic.codegen.proof import check_source
@@ -29,25 +31,56 @@ def generate(geometry: Geometry, path: str | Path, *, sizes: Mapping[str, int] |
             products are evaluated, never what is computed.
 
     Raises:
+        ArgumentError: the path cannot be written, or sizes are not positive integers of the geometry's own sizes.
         CertificateError: a claim about the geometry does not hold (with its witness); nothing is written.
     """
+    if not isinstance(geometry, Geometry):
+        raise ArgumentError(f"generate takes what derive gave, got a {type(geometry).__name__}")
+    target = _writable(path)
+    _require_sizes(geometry, sizes)
     geometry.certificate.require()
     origin = f"quotientgeo.generate from the declaration of {geometry.name}"
     source = module_source(geometry, origin, sizes)
     checked = check_source(source, geometry)
-    target = Path(path)
-    if target.suffix == ".py":
-        target.write_text(source, encoding="utf-8")
-        return target
-    texts = {
-        "generated.py": source,
-        "certificate.json": certificate_json(geometry, source, checked),
-        "derivation.md": derivation_page(geometry, origin, links=False),
-    }
-    target.mkdir(parents=True, exist_ok=True)
-    for name, text in texts.items():
-        (target / name).write_bytes(text.encode())
+    try:
+        if target.suffix == ".py":
+            target.write_text(source, encoding="utf-8")
+            return target
+        texts = {
+            "generated.py": source,
+            "certificate.json": certificate_json(geometry, source, checked),
+            "derivation.md": derivation_page(geometry, origin, links=False),
+        }
+        target.mkdir(parents=True, exist_ok=True)
+        for name, text in texts.items():
+            (target / name).write_bytes(text.encode())
+    except OSError as error:
+        raise ArgumentError(f"{target} cannot be written: {error.strerror or error}") from error
     return target
+
+
+def _writable(path: object) -> Path:
+    """The path, before anything is computed: a .py file in a folder that exists, or a folder."""
+    if not isinstance(path, (str, PathLike)):
+        raise ArgumentError(f"path must be a .py file or a folder to write, got {path!r:.80}")
+    target = Path(path)
+    if target.suffix == ".py" and target.is_dir():
+        raise ArgumentError(f"{target} is a folder: name a .py file in it, or a folder without .py")
+    if target.suffix == ".py" and not target.parent.is_dir():
+        raise ArgumentError(f"{target} cannot be written: {target.parent} is no folder")
+    if target.suffix != ".py" and any(part.exists() and not part.is_dir() for part in (target, *target.parents)):
+        raise ArgumentError(
+            f"{target} cannot be made a folder: there is a file of this name; a module's name ends in .py"
+        )
+    return target
+
+
+def _require_sizes(geometry: Geometry, sizes: object) -> None:
+    known = {size for size in geometry.sizes if isinstance(size, str)}
+    if sizes is None:
+        return
+    if not isinstance(sizes, Mapping) or any(type(n) is not int or n < 1 for n in sizes.values()) or set(sizes) - known:
+        raise ArgumentError(f"sizes must be positive integers of {', '.join(sorted(known))}, got {sizes!r:.80}")
 
 
 def certificate_json(geometry: Geometry, source: str, checked: Mapping[str, str]) -> str:

@@ -34,6 +34,10 @@ def derive(symmetry: Symmetry, metric: Metric, *, levels: Iterable[Level | str] 
             reason; with a witness.
         NotDerivableError: a step has no closed form in the algebra (Sylvester-type or coupled metrics).
     """
+    if not isinstance(symmetry, Symmetry) or not isinstance(metric, Metric):
+        raise DeclarationError(
+            f"derive takes a Symmetry and a Metric, got a {type(symmetry).__name__} and a {type(metric).__name__}"
+        )
     if metric.symmetry is not symmetry and metric.symmetry != symmetry:
         raise DeclarationError(
             f"metric {metric.name} was declared for the symmetry {metric.symmetry.name}, not for {symmetry.name}"
