@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from quotientgeo.errors import DeclarationError
 from quotientgeo.symbolic.algebra import Alphabet, Polynomial, TracePolynomial
@@ -18,14 +18,24 @@ from quotientgeo.symbolic.codegen.scalars import scalar_output
 from quotientgeo.symbolic.codegen.writer import INDENT, WIDTH, FunctionWriter, Output, broken
 from quotientgeo.symbolic.derivation import Geometry
 
-GENERATOR_VERSION = 1
+GENERATOR_VERSION = 2
 IMPORTS = "import torch\nfrom torch import Tensor"
+HELPERS = {
+    "_cholesky": '''def _cholesky(matrix: Tensor) -> Tensor:
+    """Lower Cholesky factor; NaN where the matrix is not positive definite to working precision."""
+    factor, failed = torch.linalg.cholesky_ex(matrix)
+    return factor.masked_fill((failed != 0)[..., None, None], float("nan"))''',
+    "_lu": '''def _lu(matrix: Tensor) -> tuple[Tensor, Tensor]:
+    """LU factors and pivots; NaN where the matrix is singular to working precision."""
+    factors, pivots, failed = torch.linalg.lu_factor_ex(matrix)
+    return factors.masked_fill((failed != 0)[..., None, None], float("nan")), pivots''',
+}  # nothing here raises: an error would have to wait for the device
 CATALOGUE_ORIGIN = "`make derive` from declaration.py"
 
 _LONG_SIZE, _SHORT_SIZE = 512, 32  # a model's width, and the size of the group that acts
 _PREFERENCES = ((1, 1), (2, 1), (1, 2), (3, 2), (2, 3))  # factorings to try; the cheapest program is kept
 _MANY_TERMS = 500  # beyond, only the first factoring is tried
-_RESERVED = ("torch", "Tensor", "batch", "NAME", "FACTORS")
+_RESERVED = ("torch", "Tensor", "batch", "NAME", "FACTORS", "_cholesky", "_lu")
 _FORMULA_LINES = 12  # longer formulas are left to the derivation
 
 
@@ -60,8 +70,13 @@ def module_source(geometry: Geometry, origin: str, sizes: Mapping[str, int] | No
     chosen = representative_sizes(geometry) | dict(sizes or {})
     grams = choose_grams(geometry.factors, chosen, [*geometry.alphabet, *map(str, geometry.sizes)])
     writer = SourceWriter(geometry.alphabet, chosen, grams)
-    parts = [_header(geometry, origin, chosen), *(writer.function(function) for function in functions(geometry))]
-    return "\n\n\n".join(parts) + "\n"
+    return assembled(_header(geometry, origin, chosen), [writer.function(f) for f in functions(geometry)])
+
+
+def assembled(head: str, written: Sequence[str]) -> str:
+    """The text of a module: its head, the helpers that its functions call, and the functions."""
+    helpers = [text for name, text in HELPERS.items() if any(f"{name}(" in function for function in written)]
+    return "\n\n\n".join([head, *helpers, *written]) + "\n"
 
 
 def _check_names(geometry: Geometry) -> None:
@@ -82,13 +97,25 @@ def _header(geometry: Geometry, origin: str, sizes: Sizes) -> str:
 
 Declaration {declaration_digest(geometry)}, generator {GENERATOR_VERSION}. Products are ordered for {_sizes_text(sizes)}.
 Every function is batched: leading dimensions of the arguments broadcast, the results have all of them.
-A matrix that has to be inverted is factored; where it is singular to working precision, torch raises LinAlgError.
+A matrix that has to be inverted is factored; where it is singular to working precision, the results are NaN.
+Nothing raises, so nothing waits for a GPU.{_reservations(geometry)}
 """
 
 {IMPORTS}
 
 NAME = "{geometry.name}"
 {constant}'''
+
+
+def _reservations(geometry: Geometry) -> str:
+    """A paragraph for the claims that are less than proven, if there are any."""
+    claims = [claim for claim in geometry.certificate if claim.status != "proven for all sizes"]
+    if not claims:
+        return ""
+    named = ", ".join(f"{claim.name} ({claim.status})" for claim in claims)
+    return "\n\n" + "\n".join(
+        wrapped(f"NOT PROVEN FOR ALL SIZES: {named}. See the certificate.".split(" "), " ", WIDTH)
+    )
 
 
 def _sizes_text(sizes: Sizes) -> str:

@@ -139,26 +139,57 @@ class _Elementwise:
 
 
 class _Factors:
-    """A factorisation stands for its matrix."""
+    """A factorisation stands for its matrix; it may be solved with once NaN has been put where it failed."""
 
-    def __init__(self, matrix: Polynomial) -> None:
+    def __init__(self, matrix: Polynomial, guarded: bool = False) -> None:
         self.matrix = matrix
+        self.guarded = guarded
+
+    def masked_fill(self, mask: _Failed, value: float) -> _Factors:
+        right = isinstance(mask, _Failed) and mask.factors is self and mask.stage == "mask" and value != value
+        _expect(right, "NaN exactly where a factorisation failed")
+        return _Factors(self.matrix, guarded=True)
 
 
-def _cholesky(matrix: SymbolicTensor) -> _Factors:
+class _Failed:
+    """How each factorisation ended: a number, then whether it is not zero, then that with the axes of a matrix."""
+
+    def __init__(self, factors: _Factors, stage: str = "number") -> None:
+        self.factors = factors
+        self.stage = stage
+
+    def __ne__(self, other: object) -> Any:
+        _expect(self.stage == "number" and other == 0, "a factorisation's outcome compared with 0")
+        return _Failed(self.factors, "flag")
+
+    def __eq__(self, other: object) -> Any:
+        _expect(False, "a factorisation's outcome compared by !=")
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __getitem__(self, index: Any) -> _Failed:
+        _expect(self.stage == "flag" and index == (..., None, None), "a flag per matrix")
+        return _Failed(self.factors, "mask")
+
+
+def _cholesky_ex(matrix: SymbolicTensor) -> tuple[_Factors, _Failed]:
     _expect(is_positive_definite(matrix.value), f"Cholesky of a positive definite matrix, not of {matrix.value}")
-    return _Factors(matrix.value)
+    factors = _Factors(matrix.value)
+    return factors, _Failed(factors)
 
 
 def _cholesky_solve(right: SymbolicTensor, factors: _Factors) -> SymbolicTensor:
+    _expect(factors.guarded, "NaN exactly where a factorisation failed")
     return SymbolicTensor(factors.matrix.inverse() * right.value)
 
 
-def _lu_factor(matrix: SymbolicTensor) -> tuple[_Factors, None]:
-    return _Factors(matrix.value), None
+def _lu_factor_ex(matrix: SymbolicTensor) -> tuple[_Factors, None, _Failed]:
+    factors = _Factors(matrix.value)
+    return factors, None, _Failed(factors)
 
 
 def _lu_solve(factors: _Factors, pivots: None, right: SymbolicTensor, *, adjoint: bool = False) -> SymbolicTensor:
+    _expect(factors.guarded, "NaN exactly where a factorisation failed")
     matrix = factors.matrix.T if adjoint else factors.matrix
     return SymbolicTensor(matrix.inverse() * right.value)
 
@@ -168,7 +199,7 @@ def _symbolic_torch(alphabet: Alphabet) -> SimpleNamespace:
     return SimpleNamespace(
         Tensor=SymbolicTensor,
         cholesky_solve=_cholesky_solve,
-        linalg=SimpleNamespace(cholesky=_cholesky, lu_factor=_lu_factor, lu_solve=_lu_solve),
+        linalg=SimpleNamespace(cholesky_ex=_cholesky_ex, lu_factor_ex=_lu_factor_ex, lu_solve=_lu_solve),
         eye=lambda size, dtype, device: SymbolicTensor(alphabet.identity(_dimension(size))),
         broadcast_shapes=lambda *shapes: (...,),
     )

@@ -177,9 +177,9 @@ class FunctionWriter:
                     left, right = self._flip(right), self._flip(left)
                 return Expression(f"{self._reference(left).bracketed} @ {self._reference(right).bracketed}", False)
             case Operation.CHOLESKY:
-                return Expression(f"torch.linalg.cholesky({self._reference(node.operands[0]).text})", True)
+                return Expression(f"_cholesky({self._reference(node.operands[0]).text})", True)
             case Operation.LU:
-                return Expression(f"torch.linalg.lu_factor({self._reference(node.operands[0]).text})", True)
+                return Expression(f"_lu({self._reference(node.operands[0]).text})", True)
             case Operation.SOLVE | Operation.SOLVE_TRANSPOSED:
                 return Expression(f"{self._solve(node)}{'.mT' if transposed else ''}", True)
             case Operation.IDENTITY:

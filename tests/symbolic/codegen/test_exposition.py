@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from importlib import import_module
 from pathlib import Path
@@ -13,9 +14,21 @@ from quotientgeo.errors import CertificateError
 from quotientgeo.groups import GL
 from quotientgeo.symbolic.codegen.exposition import derivation_page
 from quotientgeo.symbolic.codegen.exposition.latex import visible
+from quotientgeo.symbolic.codegen.module import module_source
 from quotientgeo.symbolic.declaration import Metric, Symmetry
-from quotientgeo.symbolic.derivation import Geometry, derive
+from quotientgeo.symbolic.derivation import (
+    Certificate,
+    Geometry,
+    Level,
+    LevelResult,
+    Outcome,
+    certify,
+    derive,
+    derive_formulas,
+)
 from tests.symbolic.codegen.test_generate import _chain, pair
+from tests.symbolic.derivation.declarations import mixed as mixed_inner
+from tests.symbolic.derivation.test_metric import damped as damped_inner
 
 ROOT = Path(__file__).parents[3]
 STATUSES = ("proven for all sizes", "proven for sizes", "tested")
@@ -79,6 +92,57 @@ def test_the_formulas_of_the_paper_appear() -> None:
     assert r"\mathrm{grad}_{G} &= \partial_{G} Q^{-1} \\" in mixed
     assert r"P \xi_{H}^{\top} H &= G^{\top} \xi_{G} Q" in mixed
     assert r"A Q \underbrace{A^{\top} A^{-\top}}_{I} \xi_{G}^{\top} \eta_{G} A^{-1}" in mixed
+
+
+def test_squares_and_the_free_action_are_shown(geometry: Geometry) -> None:
+    """One square per term of the metric, one step per group, and the theorem with what of it is a claim."""
+    page = derivation_page(geometry, "a test")
+    squares = next(block for block in blocks(page) if r"\langle \xi, \xi \rangle &=" in block)
+    assert squares.count(r"\rVert^2") == squares.count(r"\lVert") == len(geometry.inner.polynomial)
+    steps = [block for block in blocks(page) if r"\Longrightarrow \quad" in block]
+    assert [block.count(r"\Longrightarrow") for block in steps] == [len(geometry.names.elements)] * 2
+    theorem = page.partition("**Geodesics of the quotient.**")[2].partition("## 8.")[0]
+    for claim in ("action_identity", "action_composition", "action_free", "invariance", "metric_positive_definite"):
+        assert f"`{claim}`: {geometry.certificate[claim].status}" in theorem
+    assert "O'Neill" in theorem
+    assert "assumed" not in theorem
+
+
+def _as_if_tested(geometry: Geometry) -> Geometry:
+    """The geometry with a certificate in which every claim was tested, and none proven."""
+    tested = (LevelResult(Level.RATIONAL, Outcome.TESTED),)
+    claims = tuple(dataclasses.replace(c, levels=tested, witness=None) for c in certify(geometry, "a"))
+    return dataclasses.replace(geometry, certificate=Certificate(geometry.name, (), claims))
+
+
+def test_an_action_that_no_formula_shows_to_be_free_is_not_said_to_be() -> None:
+    both = Symmetry("both", GL("h"), {"V": ("h", "h"), "W": ("h", "h")}, lambda A, V, W: (A * V * A.T, A * W * A.inv()))
+    flat = Metric("flat", both, lambda p, a, b: sp.Trace(a.V.T * b.V) + sp.Trace(a.W.T * b.W))
+    page = derivation_page(_as_if_tested(derive_formulas(both, flat)), "a test", links=False)
+    assert "no formula shows by itself; it is tested" in page
+    assert "and that the action is proper, is *assumed*" in page
+    assert "| freely | to first order `action_free`: tested; beyond it *assumed* |" in page
+    assert "| properly | *assumed* |" in page
+
+
+def test_a_metric_that_is_no_visible_sum_of_squares_is_said_to_be_tested() -> None:
+    symmetry = pair()
+    damped = Metric("damped", symmetry, damped_inner)
+    declared = derive_formulas(symmetry, Metric("mixed", symmetry, mixed_inner))
+    expression, value = damped.read_inner(declared.alphabet)
+    inner = dataclasses.replace(declared.inner, expression=expression, polynomial=value)
+    page = derivation_page(_as_if_tested(dataclasses.replace(declared, inner=inner)), "a test", links=False)
+    assert "**That it is positive definite is tested, not proven**" in page
+    assert "It is positive definite" not in page
+
+
+def test_code_says_what_is_not_proven() -> None:
+    declared = derive_formulas(symmetry := pair(), Metric("mixed", symmetry, mixed_inner))
+    source = module_source(_as_if_tested(declared), "a test")
+    assert "\nNOT PROVEN FOR ALL SIZES: action_identity (tested)," in source
+    assert "metric_positive_definite (tested). See the certificate." in " ".join(source.split())
+    proven = dataclasses.replace(declared, certificate=certify(declared, "a"))
+    assert "NOT PROVEN" not in module_source(proven, "a test")
 
 
 def test_the_page_follows_the_declaration() -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from quotientgeo.symbolic.algebra import Polynomial, TracePolynomial
 from quotientgeo.symbolic.codegen.functions import Function
 from quotientgeo.symbolic.codegen.grams import Gram
-from quotientgeo.symbolic.codegen.module import IMPORTS, SourceWriter
+from quotientgeo.symbolic.codegen.module import IMPORTS, SourceWriter, assembled
 from quotientgeo.symbolic.codegen.proof import check_functions
 from tests.symbolic.codegen import direct
 
@@ -25,7 +25,7 @@ def function_of(outputs: dict[str, Polynomial | TracePolynomial], one: bool = Fa
 
 
 def written(function: Function, a: Any, sizes: dict[str, int]) -> str:
-    return f"{IMPORTS}\n\n\n{SourceWriter(a, sizes, {'G': Gram('P'), 'H': Gram('Q')}).function(function)}\n"
+    return assembled(IMPORTS, [SourceWriter(a, sizes, {"G": Gram("P"), "H": Gram("Q")}).function(function)])
 
 
 def executed(source: str) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import importlib.util
+import re
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -18,7 +19,7 @@ from quotientgeo.errors import CertificateError, DeclarationError
 from quotientgeo.groups import GL
 from quotientgeo.symbolic.algebra import Alphabet
 from quotientgeo.symbolic.codegen.functions import Function
-from quotientgeo.symbolic.codegen.module import representative_sizes
+from quotientgeo.symbolic.codegen.module import IMPORTS, assembled, representative_sizes
 from quotientgeo.symbolic.codegen.proof import check_functions, check_source
 from quotientgeo.symbolic.declaration import Metric, Symmetry
 from quotientgeo.symbolic.derivation import Geometry, derive
@@ -123,19 +124,64 @@ def test_a_derivation_that_was_tampered_with_is_refused(tmp_path: Path) -> None:
     with pytest.raises(CertificateError, match="generated acceleration returns acc_G"):
         check_source(source.replace("acc_G = xi_G @ t3 - G @ t4", "acc_G = xi_G @ t3 + G @ t4"), geometry)
     with pytest.raises(CertificateError, match="Cholesky of a positive definite matrix"):
-        check_source(source.replace("torch.linalg.cholesky(P)", "torch.linalg.cholesky(-P)"), geometry)
+        check_source(source.replace("_cholesky(P)", "_cholesky(-P)"), geometry)
     with pytest.raises(CertificateError, match="import of torch only"):
         check_source(source.replace("import torch\n", "import torch\nimport os\n"), geometry)
 
 
-PUSHED_THROUGH = """import torch
-
-
-def f(G, H):
+PUSHED_THROUGH = assembled(
+    IMPORTS,
+    [
+        """def f(G, H):
     P, Q = G.mT @ G, H.mT @ H
     one = torch.eye(G.shape[-1], dtype=G.dtype, device=G.device)
-    return torch.linalg.lu_solve(*torch.linalg.lu_factor(Q @ P + one), Q)
-"""
+    return torch.linalg.lu_solve(*_lu(Q @ P + one), Q)"""
+    ],
+)
+
+
+def _solving(definite: bool) -> tuple[Alphabet, Function, str]:
+    """(G'G)^-1 B, or B^-1 G', as a function of G and B, with its source."""
+    alphabet = Alphabet()
+    G, B = alphabet.declare("G", ("n", "h")), alphabet.declare("B", ("h", "h"))
+    out = (G.T * G).inverse() * B if definite else B.inverse() * G.T
+    function = Function("f", ("G", "B"), {"out": out}, "Solves.", one=True)
+    return alphabet, function, written(function, alphabet, {"n": 512, "h": 32})
+
+
+@pytest.mark.parametrize("definite", [True, False])
+@pytest.mark.parametrize(
+    ("pattern", "replacement"),
+    [
+        (r"!= 0", "== 0"),
+        (r"!= 0", "!= 1"),
+        (r'"nan"', '"inf"'),
+        (r"\.masked_fill\(.*\"\)\)", ""),
+        (r"_ex\(matrix\)", "_ex(matrix.mT @ matrix)"),
+    ],
+)
+def test_a_helper_that_hides_a_failed_factorisation_is_refused(definite: bool, pattern: str, replacement: str) -> None:
+    alphabet, function, source = _solving(definite)
+    check_functions(source, alphabet, [function], "helper")
+    changed = re.sub(pattern, replacement, source)
+    assert changed != source
+    with pytest.raises(CertificateError):
+        check_functions(changed, alphabet, [function], "helper")
+
+
+@pytest.mark.parametrize("definite", [True, False])
+def test_a_singular_matrix_gives_nan_in_its_place_and_nothing_raises(definite: bool) -> None:
+    namespace: dict[str, Any] = {}
+    exec(_solving(definite)[2], namespace)
+    generator = torch.Generator().manual_seed(0)
+    G, B = (torch.randn(3, k, 2, generator=generator, dtype=torch.float32) for k in (4, 2))
+    G[1], B[1] = 0.0, 0.0
+    found = namespace["f"](G, B)
+    assert found.dtype == torch.float32
+    assert found[1].isnan().all()
+    good = [0, 2]
+    wanted = torch.linalg.solve(G[good].mT @ G[good], B[good]) if definite else torch.linalg.solve(B[good], G[good].mT)
+    assert torch.allclose(found[good], wanted, rtol=1e-4)
 
 
 def test_equality_beyond_the_normal_form_is_tested_not_proven() -> None:

@@ -69,9 +69,13 @@ def test_the_witness_is_in_the_stabiliser() -> None:
 @pytest.mark.parametrize(
     ("symmetry", "inner", "steps"),
     [
-        (PAIR, mixed, "-G X = 0 gives X = 0"),
-        (CHAIN, chain_inner, "-G X_1 = 0 gives X_1 = 0, -W X_2 = 0 gives X_2 = 0"),
-        (ROTATED, euclidean, "-G X = 0 gives X = 0"),
+        (PAIR, mixed, "-G X = 0 gives X = 0, G A^-1 = G gives A = I"),
+        (
+            CHAIN,
+            chain_inner,
+            "-G X_1 = 0 gives X_1 = 0, -W X_2 = 0 gives X_2 = 0, G A^-1 = G gives A = I, W B^-1 = W gives B = I",
+        ),
+        (ROTATED, euclidean, "-G X = 0 gives X = 0, G Q' = G gives Q = I"),
     ],
     ids=["pair", "chain", "rotated"],
 )
@@ -86,7 +90,7 @@ def test_the_rank_that_a_proof_needs_is_assumed_by_name() -> None:
     one = Symmetry("one", GL("h"), {"U": ("d", "h")}, lambda A, U: (U * A.inv(),))
     certificate = certify(derive_formulas(one, Metric("flat", one, flat)), "a")
     assert certificate.assumptions[1:] == ("full column rank of U",)
-    assert certificate[FREE].levels[0].residual == "-U X = 0 gives X = 0"
+    assert certificate[FREE].levels[0].residual == "-U X = 0 gives X = 0, U A^-1 = U gives A = I"
 
 
 def test_a_declared_shape_without_full_rank_proves_nothing() -> None:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from functools import cached_property
 
 from quotientgeo.symbolic.algebra import Polynomial, TracePolynomial, Word
-from quotientgeo.symbolic.codegen.exposition.latex import aligned, display
+from quotientgeo.symbolic.codegen.exposition.latex import aligned, display, number_latex
 from quotientgeo.symbolic.codegen.exposition.spelling import Spelling
 from quotientgeo.symbolic.codegen.notation import Symbol
+from quotientgeo.symbolic.derivation.levels.ranks import Ranks
+from quotientgeo.symbolic.derivation.levels.squares import sum_of_squares
 
 
 class MetricSection:
@@ -20,6 +22,22 @@ class MetricSection:
     def inner(self) -> str:
         """The metric as declared."""
         return display(rf"\langle \xi, \eta \rangle = {self._spelling.scalar(self._geometry.inner.polynomial)}")
+
+    def squares(self) -> str:
+        """<xi, xi> as a sum of squares, or nothing where that is not proven."""
+        s = self._spelling
+        found = sum_of_squares(self._geometry, Ranks(self._geometry))
+        if found is None or found.undecided:
+            return ""
+        terms = [
+            f"{'' if c == 1 else number_latex(c)} " + rf"\bigl\lVert {s.line(value)} \bigr\rVert^2"
+            for c, value in found.squares
+        ]
+        rows = [
+            rf"\langle \xi, \xi \rangle &= {terms[0].strip()}",
+            *(rf"&\quad {{}} + {term.strip()}" for term in terms[1:]),
+        ]
+        return aligned([" \\\\\n".join(rows)])
 
     @cached_property
     def _pushed(self) -> dict[str, Polynomial]:

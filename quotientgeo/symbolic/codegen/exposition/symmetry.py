@@ -6,6 +6,8 @@ from quotientgeo.symbolic.algebra import Polynomial
 from quotientgeo.symbolic.codegen.exposition.latex import aligned, display, enumeration, symbol_latex
 from quotientgeo.symbolic.codegen.exposition.spelling import Spelling, added, listed, size_latex
 from quotientgeo.symbolic.derivation import MatrixFormula
+from quotientgeo.symbolic.derivation.levels.freeness import fixing_steps, vertical_steps
+from quotientgeo.symbolic.derivation.levels.ranks import Ranks
 
 
 class SymmetrySection:
@@ -121,4 +123,23 @@ class SymmetrySection:
                 changes = [formula.polynomial.differential(move) for move in moves.values()]
                 parts = [s.line(change, collect=False) for change in changes if not change.is_zero]
                 rows.append(rf"\mathrm{{D}}\bigl( {s.line(formula.polynomial)} \bigr)[V] &= {added(parts)} = 0")
+        return aligned(rows) if rows else ""
+
+    def stabiliser(self) -> str:
+        """G X = 0 => X = 0, or nothing where the formulas do not show it."""
+        s = self._spelling
+        steps = vertical_steps(self._geometry, Ranks(self._geometry)) or []
+        rows = [
+            rf"{s.line(step.formula)} = 0 \quad &\Longrightarrow \quad {s.symbol(step.letter)} = 0" for step in steps
+        ]
+        return aligned(rows) if rows else ""
+
+    def fixing(self) -> str:
+        """G A^-1 = G => A = I, or nothing where the formulas do not show it."""
+        s = self._spelling
+        steps = fixing_steps(self._geometry, Ranks(self._geometry)) or []
+        rows = [
+            rf"{s.line(step.formula)} = {s.symbol(step.factor)} \quad &\Longrightarrow \quad {s.symbol(step.letter)} = I"
+            for step in steps
+        ]
         return aligned(rows) if rows else ""

@@ -7,13 +7,13 @@ A false claim comes with a point and an X that does not move it: exp(t X) is in 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import torch
 
-from quotientgeo.symbolic.algebra import SymbolLetter, Word
+from quotientgeo.symbolic.algebra import Alphabet, Kind, Polynomial, SymbolLetter
 from quotientgeo.symbolic.derivation.calculus import Blocks, Reading, variables_of
 from quotientgeo.symbolic.derivation.certificate import Claim, Level, LevelResult, Outcome, Witness
 from quotientgeo.symbolic.derivation.geometry import Geometry
@@ -63,36 +63,49 @@ def check_free(geometry: Geometry, levels: list[Level], ranks: Ranks) -> Claim:
 # for all sizes
 
 
-def _by_formulas(geometry: Geometry, ranks: Ranks) -> LevelResult:
-    before, steps = dict(ranks.full), []
-    vertical = {f: formula.polynomial for f, formula in geometry.vertical.items()}
-    unknown = list(geometry.names.algebra)
+class Step(NamedTuple):
+    """A formula l x r in which l and r' are injective, so that it fixes the letter x."""
+
+    factor: str
+    formula: Polynomial
+    letter: str
+
+
+def vertical_steps(geometry: Geometry, ranks: Ranks) -> list[Step] | None:
+    """The vertical formulas that give X = 0 one after another where they all vanish, or None."""
+    alphabet = geometry.alphabet
+    zeros = {x: alphabet.zero(alphabet.shape(x)) for x in geometry.names.algebra}
+    return _steps({f: v.polynomial for f, v in geometry.vertical.items()}, zeros, ranks)
+
+
+def fixing_steps(geometry: Geometry, ranks: Ranks) -> list[Step] | None:
+    """The moved factors that give A = 1 one after another where no factor moves, or None."""
+    alphabet = geometry.alphabet
+    ones = {e: alphabet.identity(alphabet.shape(e)[0]) for e in geometry.names.elements}
+    return _steps({f: a.polynomial for f, a in geometry.action.items()}, ones, ranks)
+
+
+def _steps(formulas: Mapping[str, Polynomial], values: Mapping[str, Polynomial], ranks: Ranks) -> list[Step] | None:
+    before, unknown, out = dict(ranks.full), list(values), []
     while unknown:
-        found = next(
-            (
-                (value, x)
-                for value in vertical.values()
-                for x in unknown
-                if len(value) == 1 and _isolates(geometry, next(iter(value.terms)), x, unknown, ranks)
-            ),
-            None,
-        )
-        if found is None:
+        candidates = (Step(f, formula, x) for f, formula in formulas.items() for x in unknown)
+        step = next((step for step in candidates if _isolates(step, unknown, ranks)), None)
+        if step is None:
             ranks.undo(before)
-            text = f"the vertical formulas alone do not give {', '.join(unknown)} = 0"
-            return LevelResult(Level.NORMAL_FORM, Outcome.UNDECIDED, residual=text)
-        value, x = found
-        steps.append(f"{value} = 0 gives {x} = 0")
-        unknown.remove(x)
-        zero = geometry.alphabet.zero(geometry.alphabet.shape(x))
-        vertical = {f: formula.substitute({x: zero}) for f, formula in vertical.items()}
-    return LevelResult(Level.NORMAL_FORM, Outcome.PROVEN, "all sizes", ", ".join(steps))
+            return None
+        out.append(step)
+        unknown.remove(step.letter)
+        formulas = {f: formula.substitute({step.letter: values[step.letter]}) for f, formula in formulas.items()}
+    return out
 
 
-def _isolates(geometry: Geometry, word: Word, x: str, unknown: Sequence[str], ranks: Ranks) -> bool:
-    """Whether ``word`` is l x r (or l x' r) with l and r' injective, so that it vanishes for x = 0 only."""
+def _isolates(step: Step, unknown: Sequence[str], ranks: Ranks) -> bool:
+    """Whether the formula is one product that holds one unknown letter, once, between injective products."""
+    if len(step.formula) != 1:
+        return False
+    ((word, _),) = step.formula
     places = [i for i, letter in enumerate(word) if isinstance(letter, SymbolLetter) and letter.name in unknown]
-    if len(places) != 1 or word[places[0]] not in _letters(geometry, x):
+    if len(places) != 1 or word[places[0]] not in _variants(step.formula.alphabet, step.letter):
         return False
     before = dict(ranks.full)
     if ranks.injective(word[: places[0]]) and ranks.injective_transposed(word[places[0] + 1 :]):
@@ -101,8 +114,20 @@ def _isolates(geometry: Geometry, word: Word, x: str, unknown: Sequence[str], ra
     return False
 
 
-def _letters(geometry: Geometry, x: str) -> tuple[SymbolLetter, SymbolLetter]:
-    return geometry.alphabet.symbol_letter(x), geometry.alphabet.symbol_letter(x, transposed=True)
+def _variants(alphabet: Alphabet, name: str) -> set[SymbolLetter]:
+    inverted = (False, True) if alphabet.kind(name) in (Kind.INVERTIBLE, Kind.ORTHOGONAL) else (False,)
+    return {alphabet.symbol_letter(name, t, i) for t in (False, True) for i in inverted}
+
+
+def _by_formulas(geometry: Geometry, ranks: Ranks) -> LevelResult:
+    steps = vertical_steps(geometry, ranks)
+    if steps is None:
+        text = "the vertical formulas by themselves do not give X = 0"
+        return LevelResult(Level.NORMAL_FORM, Outcome.UNDECIDED, residual=text)
+    text = ", ".join(f"{step.formula} = 0 gives {step.letter} = 0" for step in steps)
+    fixing = fixing_steps(geometry, ranks) or []
+    text += "".join(f", {step.formula} = {step.factor} gives {step.letter} = I" for step in fixing)
+    return LevelResult(Level.NORMAL_FORM, Outcome.PROVEN, "all sizes", text)
 
 
 # at random points

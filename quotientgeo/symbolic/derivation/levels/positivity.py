@@ -70,7 +70,7 @@ def _by_squares(geometry: Geometry, ranks: Ranks) -> tuple[LevelResult, Witness 
     before = dict(ranks.full)
     found = sum_of_squares(geometry, ranks)
     if found is not None and not found.undecided:
-        text = f"<xi, xi> = {squares_text(found.squares)}, with injective products beside every xi_F once at least"
+        text = f"<xi, xi> = {squares_text(found.squares)}, where every xi_F stands between injective products at least once"
         return LevelResult(Level.NORMAL_FORM, Outcome.PROVEN, "all sizes", text), None
     ranks.undo(before)
     if found is not None:
