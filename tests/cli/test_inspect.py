@@ -117,7 +117,9 @@ def test_an_architecture_without_a_rule(tmp_path: Path) -> None:
     assert done.exit_code == 2
     (line,) = [line for line in done.stderr.splitlines() if not line.startswith("loading")]
     assert line.startswith("UnknownArchitectureError: no rule describes GPT2LMHeadModel.")
-    assert line.endswith("and verify them, or measure without symmetries: symmetries='none'.")
+    assert " and verify them, then measure with qg.sharpness(" in line
+    assert line.endswith("; or measure without symmetries: symmetries='none'.")
+    assert "import quotientgeo" not in line
     assert run(folder, "--symmetries", "none", "--verify").exit_code == 0
 
 

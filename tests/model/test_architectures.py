@@ -9,6 +9,7 @@ from torch import nn
 import quotientgeo as qg
 from quotientgeo.errors import BlockError, UnknownArchitectureError
 from tests.helpers.graphs import graph_of
+from tests.helpers.losses import tiny_batch, tiny_loss
 from tests.helpers.models import HUGGING_FACE, hf_batch, hugging_face, randomised, tiny, token_batch
 
 
@@ -118,7 +119,7 @@ def example_of(model: nn.Module) -> str:
     with pytest.raises(UnknownArchitectureError) as caught:
         qg.symmetry_graph(model)
     message = str(caught.value)
-    return message[message.index("    import quotientgeo") : message.index("or measure without")]
+    return message[message.index("    import quotientgeo") : message.index("then measure with qg.sharpness")]
 
 
 def run_example(model: nn.Module, batch: object) -> qg.SymmetryGraph:
@@ -129,10 +130,20 @@ def run_example(model: nn.Module, batch: object) -> qg.SymmetryGraph:
     return scope["graph"]  # type: ignore[return-value]
 
 
-@pytest.mark.parametrize("biases", ["qkvo", "q", ""])
+@pytest.mark.parametrize("biases", ["qkvo", "qkv", "q", "vo", ""])
 def test_the_example_for_an_unknown_model_works_as_printed(biases):
-    graph = run_example(tiny(biases=biases), (token_batch(),))
-    assert [block.name for block in graph.blocks] == ["layers.0.head0.qk"]
+    """It declares what the shipped rule for such a module declares, and can be measured with."""
+    model = tiny(biases=biases, layers=1)
+    graph, known = run_example(model, (token_batch(),)), graph_of(model)
+    assert {b.name for b in graph.blocks} == {b.name for b in known.blocks}
+    shapes = {name: tuple(p.shape) for name, p in model.named_parameters()}
+    assert {b.name: b.sizes(shapes) for b in graph.blocks} == {b.name: b.sizes(shapes) for b in known.blocks}
+    assert {s.name: len(s.compensators) for s in graph.shifts} == {s.name: len(s.compensators) for s in known.shifts}
+    assert graph.coverage().tensors.keys() == known.coverage().tensors.keys()
+    for name, one in graph.coverage().tensors.items():
+        other = known.coverage().tensors[name]
+        assert (one.block, one.frozen, one.rest) == (other.block, other.frozen, other.rest)
+    assert qg.sharpness(model, tiny_loss, [tiny_batch()], graph=graph, steps=1).ok
 
 
 def test_the_example_fits_fused_and_transposed_projections():
@@ -140,11 +151,45 @@ def test_the_example_fits_fused_and_transposed_projections():
     torch.manual_seed(0)
     x = torch.randn(2, 5, 8)
     fused = randomised(nn.MultiheadAttention(8, 2, batch_first=True)).eval()
-    run_example(fused, (x, x, x))
+    graph = run_example(fused, (x, x, x))
+    assert (len(graph.blocks), len(graph.shifts)) == (4, 4)
     config = transformers.GPT2Config(n_layer=1, n_embd=8, n_head=2, vocab_size=20, bos_token_id=0, eos_token_id=0)
-    run_example(randomised(transformers.GPT2Model(config)).eval(), {"input_ids": token_batch()})
+    graph = run_example(randomised(transformers.GPT2Model(config)).eval(), {"input_ids": token_batch()})
+    assert (len(graph.blocks), len(graph.shifts)) == (4, 4)
     config = transformers.T5Config(d_model=8, d_kv=3, num_heads=2, num_layers=1, d_ff=8, vocab_size=20)
-    run_example(randomised(transformers.T5EncoderModel(config)).eval(), {"input_ids": token_batch()})
+    graph = run_example(randomised(transformers.T5EncoderModel(config)).eval(), {"input_ids": token_batch()})
+    assert (len(graph.blocks), len(graph.shifts)) == (4, 0)
+
+
+def test_where_shapes_do_not_tell_the_example_is_a_pattern():
+    class Grouped(nn.Module):
+        """Two query heads share one head of keys and values."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.num_heads = 2
+            self.q_proj, self.k_proj, self.v_proj = nn.Linear(8, 8), nn.Linear(8, 4), nn.Linear(8, 4)
+
+    class KeysAndValuesFused(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.num_heads = 2
+            self.to_q, self.to_kv = nn.Linear(8, 8), nn.Linear(8, 16)
+
+    for model in (Grouped(), KeysAndValuesFused(), nn.Linear(2, 2)):
+        code = example_of(model)
+        assert 'qg.Leg("PATH.query.weight", axis=0, indices=at), qg.Leg("PATH.query.bias", indices=at)' in code
+        assert 'H=(qg.Leg("PATH.output.weight", axis=1, indices=at),)' in code
+        compile("\n".join(line.removeprefix("    ") for line in code.splitlines()), "example", "exec")
+
+
+def test_without_an_output_map_the_example_says_what_is_missing():
+    model = tiny(layers=1)
+    model.layers[0].last = model.layers[0].o_proj
+    del model.layers[0].o_proj
+    code = example_of(model)
+    assert "# the value-output pair: likewise" in code
+    assert ".vo" not in code
 
 
 def test_unknown_architectures_list_their_attention_like_modules():

@@ -66,77 +66,120 @@ def attention_like(model: nn.Module) -> list[AttentionLike]:
 
 
 def unknown_architecture(model: nn.Module) -> UnknownArchitectureError:
-    """The error for a model without a rule: its attention-like modules, and a block ready to paste."""
+    """The error for a model without a rule: its attention-like modules, and blocks ready to paste."""
     found = attention_like(model)
     listed = "\n".join(f"  - {item}" for item in found[:8]) or "  (no attention-like module found)"
     more = f"\n  and {len(found) - 8} more" if len(found) > 8 else ""
     return UnknownArchitectureError(
         f"no rule describes {type(model).__name__}. Attention-like modules:\n{listed}{more}\n"
-        "Declare its blocks by hand, pair by pair and head by head, and verify them:\n\n"
+        "Declare their blocks by hand, and verify them:\n\n"
         f"{example(model, found)}\n"
-        "or measure without symmetries: symmetries='none'."
+        "then measure with qg.sharpness(model, loss, batches, graph=graph); or measure without symmetries: symmetries='none'."
     )
 
 
 def example(model: nn.Module, found: list[AttentionLike]) -> str:
-    """Code that adds the query-key block of the first head of the first module found."""
+    """Code that adds the query-key and value-output blocks of all heads of the first module found."""
     shapes = {name: tuple(p.shape) for name, p in model.named_parameters()}
-    prefix = f"{found[0].name}.head0" if found and found[0].name else "head0"
-    fitted = _first_head(found[0], shapes) if found else None
+    fitted = _fitted(found[0], shapes) if found else None
     if fitted is None:
-        fitted = _Head("h", ("PATH.query.weight", "PATH.key.weight"), 0, ("range(0, h)", "range(0, h)"), (None, None))
-    return fitted.code(prefix)
+        part = {name: f"PATH.{name}.weight" for name in ("query", "key", "value", "output")}
+        biases = {name: f"PATH.{name}.bias" for name in part}
+        fitted = _Heads("PATH", "HEADS", "h", part, biases, {"output": 1}, None)
+    return fitted.code()
 
 
 @dataclass(frozen=True)
-class _Head:
-    """Size of a head, and of its query and key: weight, axis, indices and bias."""
+class _Heads:
+    """The heads of one module: their number and size as code; of each part its weight, its bias, and the axis of the heads if
+    not 0. inner: the offset between the parts of one fused map."""
 
-    size: str
-    weights: tuple[str, str]
-    axis: int
-    indices: tuple[str, str]
-    biases: tuple[str | None, str | None]
+    path: str
+    heads: str
+    h: str
+    weights: Mapping[str, str]
+    biases: Mapping[str, str]
+    axes: Mapping[str, int]
+    inner: int | None
 
-    def code(self, prefix: str) -> str:
-        sides = [[_leg(w, self.axis, at)] for w, at in zip(self.weights, self.indices, strict=True)]
-        shift = ""
-        if self.biases[0]:
-            sides[0].append(_leg(self.biases[0], 0, self.indices[0]))
-        if self.biases[1]:
-            sides[1].append(_leg(self.biases[1], 0, self.indices[1], ', role="carried"'))
-            shift = f"""    # softmax ignores what is added to all scores of a query, so the key bias is free
-    graph.add(qg.ShiftBlock("{prefix}.key_bias", ({_leg(self.biases[1], 0, self.indices[1])},)))
-"""
-        G, H = (",\n           ".join(side) for side in sides)
-        return f"""    import quotientgeo as qg
+    def code(self) -> str:
+        lines = ["import quotientgeo as qg", "", "graph = qg.SymmetryGraph(model)"]
+        lines.append(
+            f"for head in range({self.heads}):  # of {self.path or 'the model'}; do the same for the other modules"
+        )
+        lines.append(f"    at = range({self.h} * head, {self.h} * head + {self.h})")
+        if self.inner is not None:  # the order of the parts is a guess, and only verification can tell
+            lines.append("    # outputs of the fused map in the order query, key, value")
+            starts = f"(0, {self.inner}, {2 * self.inner})"
+            lines.append(f"    query, key, value = (range(start + at.start, start + at.stop) for start in {starts})")
+        lines += [f"    {line}" for line in (*self._query_key(), *self._value_output())]
+        lines.append("graph.verify(batch).require()")
+        return "\n".join(f"    {line}".rstrip() for line in lines) + "\n"
 
-    graph = qg.SymmetryGraph(model)
-    graph.add(qg.PairBlock("{prefix}.qk", qg.GL({self.size}),
-        G=({G},),
-        H=({H},)))
-{shift}    graph.verify(batch).require()
-"""
+    def _query_key(self) -> list[str]:
+        free = "key" in self.biases
+        lines = self._pair("qk", self._side("query"), self._side("key", carried=free))
+        if free:
+            lines.append("# softmax ignores what is added to all scores of a query, so the key bias is free")
+            lines.append(f'graph.add(qg.ShiftBlock(f"{self._name}.key_bias", ({self._bias("key")},)))')
+        return lines
+
+    def _value_output(self) -> list[str]:
+        if "output" not in self.weights:
+            return [
+                "# the value-output pair: likewise, of the value map and the map that reads the heads (there axis=1)"
+            ]
+        folded = {"value", "output"} <= self.biases.keys()
+        lines = self._pair("vo", self._side("value", carried=folded), [self._weight("output")])
+        if folded:
+            lines.append("# attention weights sum to one, so the value bias is a part of the output bias")
+            lines.append(f'graph.add(qg.ShiftBlock(f"{self._name}.value_bias", ({self._bias("value")},),')
+            lines.append(f'    (({self._weight("output")}, "{self.biases["output"]}"),)))')
+        return lines
+
+    def _pair(self, kind: str, G: list[str], H: list[str]) -> list[str]:
+        sides = [f"    {side}=({', '.join(legs)},)" for side, legs in (("G", G), ("H", H))]
+        return [f'graph.add(qg.PairBlock(f"{self._name}.{kind}", qg.GL({self.h}),', f"{sides[0]},", f"{sides[1]}))"]
+
+    def _side(self, part: str, *, carried: bool = False) -> list[str]:
+        role = ', role="carried"' if carried else ""
+        return [self._weight(part), *([self._bias(part, role)] if part in self.biases else [])]
+
+    def _weight(self, part: str) -> str:
+        return f'qg.Leg("{self.weights[part]}", axis={self.axes.get(part, 0)}, indices={self._at(part)})'
+
+    def _bias(self, part: str, more: str = "") -> str:
+        return f'qg.Leg("{self.biases[part]}", indices={self._at(part)}{more})'
+
+    def _at(self, part: str) -> str:
+        return "at" if self.inner is None or part == "output" else part
+
+    @property
+    def _name(self) -> str:
+        return f"{self.path}.head{{head}}" if self.path else "head{head}"
 
 
-def _first_head(item: AttentionLike, shapes: Mapping[str, tuple[int, ...]]) -> _Head | None:
-    """The first head, None where names and shapes do not tell."""
-    parts = 3 if item.fused else 1  # fused: outputs taken to be [query, key, value]
-    query = _weight(item.fused or item.parts["query"], shapes)
-    key = query if item.fused else _weight(item.parts["key"], shapes)
-    if query is None or key is None or not item.heads or shapes[query][item.axis] % (parts * item.heads):
+def _fitted(item: AttentionLike, shapes: Mapping[str, tuple[int, ...]]) -> _Heads | None:
+    """The heads of a module, None where names and shapes do not tell (keys and values fused alone, or shared by queries)."""
+    if item.fused and "query" in item.parts:
         return None
-    inner = shapes[query][item.axis] // parts
-    h = inner // item.heads
-    start = inner if item.fused else 0
-    bias = [f"{name.removesuffix('weight')}bias" for name in (query, key)]
-    biases = (bias[0] if bias[0] in shapes else None, bias[1] if bias[1] in shapes else None)
-    return _Head(str(h), (query, key), item.axis, (f"range(0, {h})", f"range({start}, {start + h})"), biases)
+    named = {part: item.fused or item.parts[part] for part in ("query", "key", "value")}
+    weights = {part: name for part, path in named.items() if (name := _weight(path, shapes))}
+    widths = {shapes[name][item.axis] for name in weights.values()}
+    parts = 3 if item.fused else 1
+    if len(weights) < 3 or len(widths) > 1 or not item.heads:
+        return None
+    inner, rest = divmod(widths.pop(), parts)
+    if rest or inner % item.heads:
+        return None
+    output = _weight(item.parts["output"], shapes) if "output" in item.parts else None
+    if output and shapes[output][1 - item.axis] == inner:
+        weights["output"] = output
+    biases = {part: bias for part, name in weights.items() if (bias := f"{name.removesuffix('weight')}bias") in shapes}
+    axes = dict.fromkeys(named, item.axis) | {"output": 1 - item.axis}
+    h = str(inner // item.heads)
+    return _Heads(item.name, str(item.heads), h, weights, biases, axes, inner if item.fused else None)
 
 
 def _weight(path: str, shapes: Mapping[str, tuple[int, ...]]) -> str | None:
     return next((name for name in (f"{path}.weight", path) if name in shapes and name.endswith("weight")), None)
-
-
-def _leg(name: str, axis: int, indices: str, more: str = "") -> str:
-    return f'qg.Leg("{name}", axis={axis}, indices={indices}{more})'
