@@ -122,6 +122,26 @@ def test_a_metric_that_is_no_visible_sum_of_squares_is_only_tested_and_says_so(i
     assert certificate.summary.endswith(f"1 tested; TESTED, NOT PROVEN: {POSITIVE}")
 
 
+@pytest.mark.parametrize("name", ["invariant", "mixed", "third", "euclidean"])
+def test_the_search_refutes_no_metric(name: str) -> None:
+    """Without the proof, what the search finds suspicious (ill-conditioned points) is cleared exactly."""
+    claim = certify(formulas(name), "de", [POSITIVE])[POSITIVE]
+    assert claim.status == "tested"
+    assert "over factors scaled by 10^-6 to 10^6" in claim.levels[0].residual
+
+
+def test_the_search_refutes_no_metric_on_three_factors() -> None:
+    chain = derive_formulas(CHAIN, Metric("own", CHAIN, chain_inner))
+    assert certify(chain, "de", [POSITIVE])[POSITIVE].status == "tested"
+
+
+def test_coefficients_beyond_float64_are_no_obstacle() -> None:
+    claim = positivity(minus(Rational(1, 10**400)), "de")
+    assert claim.status == "tested"
+    assert "scaled by 10^-60 to 10^60" in claim.levels[0].residual
+    assert positivity(minus(Rational(1, 10**400)), "ade").status == "false"
+
+
 def test_an_indefinite_metric_makes_no_code(tmp_path: Path) -> None:
     geometry = derive(PAIR, Metric("far", PAIR, minus(Rational(1, 1000))), levels="a")
     with pytest.raises(CertificateError, match=r"metric_positive_definite: false[\s\S]*witness at n = 1"):

@@ -38,9 +38,8 @@ class _Batched(TorchArithmetic):
 
 def decades(geometry: Geometry) -> float:
     """How far to scale the factors: past every scale at which two terms of the metric balance."""
-    sizes = [abs(float(coefficient)) for _, coefficient in geometry.inner.polynomial]
-    apart = abs(math.log10(max(sizes)) - math.log10(min(sizes)))
-    return min(_MARGIN + apart, _FARTHEST)
+    logarithms = [math.log10(abs(c.numerator)) - math.log10(c.denominator) for _, c in geometry.inner.polynomial]
+    return min(_MARGIN + max(logarithms) - min(logarithms), _FARTHEST)
 
 
 def suspects(geometry: Geometry) -> list[tuple[Sizes, dict[str, Rows]]]:
