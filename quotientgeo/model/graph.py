@@ -157,8 +157,10 @@ class SymmetryGraph:
         """Whether every block and shift leaves the outputs on ``batch`` alone, in float64, by a random element each.
 
         batch: a mapping (``model(**batch)``), a tuple or list (``model(*batch)``) or a tensor. forward: ``forward(model,
-        batch)`` instead; every floating tensor in what it returns is compared. The model is not changed. See
-        ``VerificationReport``; ``.require()`` raises where something failed.
+        batch)`` instead; every floating tensor in what it returns is compared, each entry on its own scale. The model is not
+        changed. tolerance: relative change of an entry. allow_training_mode: with one dropout mask, drawn from ``seed``; dropped
+        attention weights do not sum to one, so value biases cannot be folded then. See ``VerificationReport``; ``.require()``
+        raises where something failed.
         """
         return run_verification(
             self, batch, forward, tolerance=tolerance, seed=seed, allow_training_mode=allow_training_mode

@@ -118,12 +118,16 @@ def _typical(value: Tensor, noise: Tensor) -> Tensor:
     width = value.shape[-1] if value.ndim > 1 else 1
     rows, moving = value.abs().reshape(-1, width), noise.reshape(-1, width) > 0
     step = max(1, len(rows) // _ROWS)
-    found = torch.where(moving, rows, torch.nan)[::step].nanmedian(0).values.nan_to_num(0.0)
-    return (found.expand(rows.shape)).reshape(value.shape)
+    # by sorting: nanmedian is refused on a GPU where deterministic algorithms are asked for
+    ordered = torch.where(moving, rows, torch.inf)[::step].sort(0).values
+    middle = (moving[::step].sum(0, keepdim=True) - 1).clamp_min(0) // 2
+    found = ordered.gather(0, middle)
+    return torch.where(torch.isfinite(found), found, 0.0).expand(rows.shape).reshape(value.shape)
 
 
 def _median(value: Tensor) -> Tensor:
-    return value.flatten()[:: max(1, value.numel() // _ROWS**2)].median()
+    some = value.flatten()[:: max(1, value.numel() // _ROWS**2)].sort().values
+    return some[(len(some) - 1) // 2]
 
 
 def change(outputs: Outputs, reference: Outputs) -> float:

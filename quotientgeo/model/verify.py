@@ -61,7 +61,7 @@ class BlockVerification:
         if self.status == "inconclusive" and not self.control:
             return (
                 "this batch cannot tell: its outputs do not depend on these weights at all; use a batch of sequences with "
-                "several different, unmasked tokens that reaches them"
+                "several different, unmasked tokens that reaches them, unless they have lost rank (a dead head)"
             )
         if self.status == "inconclusive":
             return (
