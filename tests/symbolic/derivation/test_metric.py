@@ -112,6 +112,18 @@ def test_a_metric_that_is_indefinite_in_a_narrow_window_is_refuted_by_search(c: 
     assert square(claim, inner) < 0
 
 
+def test_a_metric_that_is_indefinite_at_ill_conditioned_points_only_is_refuted_by_search() -> None:
+    """P^2 Q + Q P^2 + 100 P Q P is positive where P and Q commute, and at well-conditioned points; all terms have one degree."""
+
+    def inner(p: Any, a: Any, b: Any) -> Any:
+        P, Q = gram(p.G), gram(p.H)
+        return Trace((P * P * Q + Q * P * P + 100 * P * Q * P) * a.G.T * b.G) + Trace(a.H.T * b.H)
+
+    claim = positivity(inner)
+    assert "a search over scales and shapes found" in claim.levels[1].residual
+    assert square(claim, inner) < 0
+
+
 @pytest.mark.parametrize("inner", [window(sp.Integer(1), Rational(26, 100)), damped])
 def test_a_metric_that_is_no_visible_sum_of_squares_is_only_tested_and_says_so(inner: Inner) -> None:
     certificate = certify(with_inner(inner), "ade", [POSITIVE])
