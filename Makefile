@@ -7,7 +7,10 @@ export HF_HUB_OFFLINE := 1
 export OMP_NUM_THREADS ?= 1
 export PYTHONWARNINGS ?= default
 
-.PHONY: test test-all derive lint types clean
+.PHONY: demo test test-all derive lint types clean
+
+demo: $(STAMP)
+	$(BIN)/quotientgeo demo
 
 test: lint types
 	$(BIN)/python -m pytest -n 2 --dist loadgroup -m "not slow"

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
+from quotientgeo.cli.demo import demo
 from quotientgeo.cli.derive import derive
 from quotientgeo.cli.inspect import inspect
 from quotientgeo.cli.orbit import orbit
@@ -51,6 +52,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
+app.command()(demo)
 app.command()(inspect)
 app.command()(orbit)
 app.command()(sharpness)

@@ -40,7 +40,9 @@ ARROWS: dict[str, frozenset[str]] = {
         "model": "groups errors",
         "measures": "geometry model errors namespace",
         "tasks": "measures model errors",
-        "cli": "tasks errors namespace",
+        "report": "errors",
+        "demo": "report tasks measures model errors namespace",
+        "cli": "demo tasks errors namespace",
         "namespace": "",
     }.items()
 }

@@ -1,0 +1,128 @@
+"""What the demo found, as plain data."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from quotientgeo.measures.result import SharpnessResult
+
+SCHEMA = 1
+ROUNDING = 1e-6  # a relative change below this is called rounding
+
+
+@dataclass(frozen=True)
+class SameFunction:
+    """Two sets of weights, compared as functions on the held-out digits and on those measured.
+
+    logit_difference: largest change of an output; logit_size: largest output. loss: mean cross-entropy on the measured digits;
+    accuracy: share of held-out digits read right; each (before, after). weight_change: |w' - w| / |w| over all weights in blocks.
+    """
+
+    logit_difference: float
+    logit_size: float
+    loss: tuple[float, float]
+    accuracy: tuple[float, float]
+    held_out: int
+    weight_change: float
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One measure at the stored weights and at the moved ones."""
+
+    key: str
+    name: str
+    before: SharpnessResult
+    after: SharpnessResult
+
+    @property
+    def title(self) -> str:
+        return titled(self.name)
+
+    @property
+    def change(self) -> float:
+        """Relative change of the value; NaN where one of them is a named outcome."""
+        return (self.after.value - self.before.value) / self.before.value if self.ok else math.nan
+
+    @property
+    def ok(self) -> bool:
+        return self.before.ok and self.after.ok
+
+
+def titled(name: str) -> str:
+    """A measure's name as it stands in a sentence: "geodesic sharpness, mixed metric"."""
+    kind, comma, metric = name.partition(",")
+    return f"{kind} sharpness{comma}{metric}"
+
+
+@dataclass(frozen=True)
+class SweepPoint:
+    """A measure on the first batch after a move: value, and the value at the stored weights; NaN for a named outcome."""
+
+    key: str
+    condition: float
+    seed: int
+    value: float
+    reference: float
+
+    @property
+    def ratio(self) -> float:
+        return self.value / self.reference
+
+
+@dataclass(frozen=True)
+class Pictured:
+    """What the first figure shows: one head's query weights (h, d) and the outputs (images, classes), before and after."""
+
+    head: str
+    weights: tuple[np.ndarray, np.ndarray]
+    logits: tuple[np.ndarray, np.ndarray]
+
+
+@dataclass(frozen=True)
+class DemoResult:
+    """All of it. settings: of the run; model: counts of its parameters and blocks; verification: as in a SharpnessResult."""
+
+    settings: dict[str, Any]
+    model: dict[str, Any]
+    verification: dict[str, Any]
+    same: SameFunction
+    comparisons: tuple[Comparison, ...]
+    sweep: tuple[SweepPoint, ...]
+    pictured: Pictured
+    moved_state: Mapping[str, Any]
+    seconds: float
+
+    @property
+    def ok(self) -> bool:
+        """Every measure has a value, and geodesic sharpness changed by rounding only."""
+        geodesic = [c.change for c in self.comparisons if c.key != "adaptive"]
+        return all(c.ok for c in self.comparisons) and all(abs(change) <= ROUNDING for change in geodesic)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The numbers, without traces and pictures; a number that is not finite becomes None."""
+        measures = [
+            {"key": c.key, "name": c.name, "before": c.before.value, "after": c.after.value, "change": c.change}
+            | {"outcomes": [c.before.outcome, c.after.outcome], "definitions": c.before.definitions}
+            for c in self.comparisons
+        ]
+        found = {"schema": SCHEMA, "settings": self.settings, "model": self.model, "verification": self.verification}
+        found |= {"same_function": asdict(self.same), "measures": measures, "seconds": self.seconds, "ok": self.ok}
+        return _plain(found | {"sweep": [asdict(point) for point in self.sweep]})
+
+    def to_json(self) -> str:
+        return json.dumps(self.to_dict(), sort_keys=True, allow_nan=False)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {key: _plain(item) for key, item in value.items()}
+    return [_plain(item) for item in value] if isinstance(value, (list, tuple)) else value
