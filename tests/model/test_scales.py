@@ -66,6 +66,19 @@ def test_entries_near_zero_by_chance_are_measured_like_their_column():
     assert change({"out": table * double(1, 1, 1 + 1e-6)}, {"out": table}) == pytest.approx(1e-6)
 
 
+def test_an_entry_that_happened_not_to_round_rounds_like_its_column():
+    differences = torch.full((9, 2), 1e-12, dtype=torch.float64)
+    rounding = torch.full_like(differences, 1e-14)
+    rounding[4, 0] = 0.0
+    rounding[:, 1] = 0.0
+    measure = Scales.of({"out": differences}, {"out": rounding})
+    moved = differences.clone()
+    moved[4, 0] += 5e-14
+    assert measure.change({"out": moved}) < TOLERANCE
+    moved[4, 1] += 5e-14
+    assert measure.change({"out": moved}) == pytest.approx(0.05), "nothing in its column rounds"
+
+
 def test_what_has_no_scale_and_what_does_not_fit():
     zero, one = double(0, 0), double(1, 1)
     assert change({"a": zero}, {"a": zero}) == 0.0
