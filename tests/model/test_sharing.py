@@ -74,6 +74,8 @@ def test_overlaps_anywhere_are_refused():
         inventory(of(grid, torch.randn(2), grid[5]))
     with pytest.raises(BlockError, match="'0' and '1' overlap in memory"):
         inventory(of(grid[:, :4], grid[:, 3:]))
+    with pytest.raises(BlockError, match="'0' and '2' overlap in memory"):
+        inventory(of(grid[:, :1], grid[0, 2:3], grid[3, :2]))
     with pytest.raises(BlockError, match=r"entries of parameter '0' are the same memory \(an expanded tensor\)"):
         inventory(of(torch.ones(1).expand(4)))
     with pytest.raises(BlockError, match="entries of parameter '1' are the same memory"):
