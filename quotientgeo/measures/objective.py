@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from numbers import Real
 from typing import Any, TypeVar
 
 import torch
@@ -227,8 +228,8 @@ class Objective:
 
 def _is_number(count: Any) -> bool:
     if isinstance(count, Tensor):
-        return count.numel() == 1 and not count.is_complex()
-    return isinstance(count, (int, float))
+        return count.numel() == 1 and not count.is_complex() and count.dtype != torch.bool
+    return isinstance(count, Real) and not isinstance(count, bool)
 
 
 def _total(parts: list[Tensor]) -> Tensor:

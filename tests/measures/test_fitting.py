@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import copy
+from fractions import Fraction
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -110,3 +112,15 @@ def test_autocast_is_recorded():
         cast = qg.sharpness(model, masked_loss, [batch], symmetries="none", steps=1)
     assert cast.definitions["autocast"] == "bfloat16"
     assert cast.value != plain.value
+
+
+def test_counts_are_real_numbers():
+    values = {
+        qg.sharpness(
+            tiny(), lambda m, b, c=count: (tiny_loss(m, b)[0], c), [tiny_batch()], symmetries="none", steps=2
+        ).value
+        for count in (12, 12.0, np.int64(12), np.float32(12), Fraction(12), torch.tensor(12))
+    }
+    assert len(values) == 1
+    for count in (True, torch.tensor(True), "12", None, 12j):
+        refused(LossError, "count", tiny(), lambda m, b, c=count: (tiny_loss(m, b)[0], c))
