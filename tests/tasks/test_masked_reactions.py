@@ -12,7 +12,7 @@ from torch import Tensor
 
 from quotientgeo.errors import CheckpointError, TaskError
 from quotientgeo.tasks import FileTask
-from tests.helpers.trained import REACTIONS, TRAINED, reactions_task, trained
+from tests.helpers.trained import REACTIONS, reactions_task, trained
 
 SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 
@@ -257,7 +257,7 @@ def test_a_trained_model_knows_these_reactions(kind: str, least: float, task: Fi
 @pytest.mark.real
 def test_both_trained_models_see_the_same_batches(task: FileTask) -> None:
     seen = []
-    for kind in TRAINED:
+    for kind in ("albert", "bert"):
         task.load(trained(kind))
         seen.append(task.batches(str(REACTIONS)))
     for a, b in zip(*seen, strict=True):
