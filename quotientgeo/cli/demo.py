@@ -57,14 +57,14 @@ def demo(
 
     settings = Settings(rho=rho, steps=steps, seed=seed, condition=condition, seeds=seeds)
     writable(out)
-    with working("loading and verifying the shipped checkpoint"):
+    with working("loading and verifying the shipped checkpoint"), _one_thread():
         loaded = load_demo()
         verified = loaded.verify()
     console = output()
     if not json:
         held = f"all {len(verified.entries)} symmetries hold on this model"
         show_blocks(console, loaded, f"{held} (outputs change by {verified.residual:.0e} relative, at most)")
-    with _progress() as progress:
+    with _one_thread(), _progress() as progress:
         result = run_demo(loaded, verified, settings, progress=progress)
     with working(f"writing {out}"):
         page = write_demo(result, loaded, out)
@@ -134,6 +134,19 @@ def rows(result: DemoResult) -> Iterator[tuple[str, tuple[str, str, str]]]:
         values = [f"{one.value:.6g}" if one.ok else one.outcome for one in (c.before, c.after)]
         changed = "" if not c.ok else f"{c.change:+.1%}" if abs(c.change) >= 1e-3 else f"{c.change:.1e}"
         yield c.title, (values[0], values[1], changed)
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """Tensors this small gain nothing from a second thread, and on a busy machine threads wait for each other for minutes."""
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 @contextmanager

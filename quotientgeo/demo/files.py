@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -67,8 +68,8 @@ def lines(result: DemoResult) -> list[str]:
     found = []
     for comparison in result.comparisons:
         for name, one in ((CHECKPOINT.name, comparison.before), (MOVED, comparison.after)):
-            one.definitions.update({"checkpoint": name, "data": DIGITS.name})
-            found.append(one.to_json())
+            named = one.definitions | {"checkpoint": name, "data": DIGITS.name}
+            found.append(replace(one, definitions=named).to_json())
     return found
 
 

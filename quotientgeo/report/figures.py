@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 COLOURS = ("#D55E00", "#0072B2", "#009E73", "#CC79A7")
 MARKERS = ("o", "s", "D", "^")
 SIZES = (5.0, 6.5, 4.0, 5.0)
-WIDTHS = (1.3, 3.0, 1.1, 1.3)
+WIDTHS = (1.3, 2.2, 1.0, 1.3)
 APART = 0.09  # powers of ten between the series, so that those that lie on each other are all seen
 GREY = "#555555"
 EPSILON = float(np.finfo(np.float64).eps)

@@ -54,9 +54,12 @@ def change(value: float) -> str:
     if abs(value) < 1e-4:
         return number(value, 2)
     sign = "+" if value > 0 else MINUS
-    return f"{sign}{100 * abs(value):.3g} %"
+    size = 100 * abs(value)
+    return f"{sign}{size:,.0f} %" if size >= 1000 else f"{sign}{size:.3g} %"
 
 
 def percent(value: float) -> str:
     """A share, in percent."""
-    return f"{100 * value:.3g} %" if math.isfinite(value) else "no value"
+    if not math.isfinite(value):
+        return "no value"
+    return f"{100 * value:,.0f} %" if abs(value) >= 10 else f"{100 * value:.3g} %"
