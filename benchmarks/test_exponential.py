@@ -18,7 +18,10 @@ RANK = 1  # of the tangents before they are made horizontal: gradients are of lo
 LENGTHS = (0.3, 1.0)  # of the tangent of each block
 INTEGRATED = 2  # blocks that DOP853 integrates; all cost it the same
 ROUNDS = 5
-LIMITS = {torch.float64: None, torch.float32: 20.0}  # float32 is what a search runs in
+LIMIT = 20.0
+# Not held to the limit: over so short a way DOP853 takes the fewest evaluations that it ever takes, and these are already
+# exact to rounding. There is no accuracy to trade for time.
+EXEMPT = {(0.3, torch.float64)}
 TOLERANCES = (1e-3, 1e-6, 1e-9, 1e-11, 1e-12, 1e-13, SMALLEST_TOLERANCE)
 
 Side = tuple[np.ndarray, np.ndarray, np.ndarray]  # frame, whitened tangent, exact end point, each (n, h)
@@ -77,7 +80,7 @@ def test_exponential(say: Say) -> None:
         f"The exponential of {BLOCKS} blocks ({ROWS}, {COLUMNS}), both factors, invariant metric, in closed form; {load()}"
     )
     say(
-        f"  against scipy's DOP853 on the matrix ODE, float64, {INTEGRATED} blocks integrated and times {BLOCKS // INTEGRATED}, at the"
+        f"  against scipy's DOP853 on the matrix ODE in float64 ({INTEGRATED} blocks, times {BLOCKS // INTEGRATED}), at the"
     )
     say(
         "  loosest tolerance at which it is as exact, or at its most exact one; errors are relative to the displacement"
@@ -87,19 +90,18 @@ def test_exponential(say: Say) -> None:
         geometry, z = problem(length)
         problems = sides(geometry, z)
         solved = theirs(problems)
-        for dtype, limit in LIMITS.items():
+        for dtype in (torch.float64, torch.float32):
             spent, reached = ours(geometry, z, dtype, problems)
             as_exact = [one for one in solved if one[1] <= reached]
             tolerance, worst, cost = as_exact[0] if as_exact else min(solved, key=lambda one: one[1])
             ratio = cost / spent
             say(f"  tangents of length {length:g}, {str(dtype).removeprefix('torch.')}: {spent}, error {reached:.0e}")
             say(f"    DOP853 {cost}, error {worst:.0e} at tolerance {tolerance:.0e}")
-            say(
-                f"    {ratio.cpu:.0f} times faster in CPU time, {ratio.wall:.0f} in wall time"
-                + (f"; at least {limit:g}" if limit else "")
-            )
-            if limit and ratio.cpu < limit:
-                missed.append(f"length {length:g}, {dtype}: {ratio.cpu:.1f}, at least {limit:g}")
+            exempt = (length, dtype) in EXEMPT
+            limit = "no limit" if exempt else f"at least {LIMIT:g}"
+            say(f"    {ratio.cpu:.0f} times faster in CPU time, {ratio.wall:.0f} in wall time; {limit}")
+            if not exempt and ratio.cpu < LIMIT:
+                missed.append(f"length {length:g}, {dtype}: {ratio.cpu:.1f}, {limit}")
     assert not missed
 
 
