@@ -48,7 +48,7 @@ class FirstOrder:
         self._F = (frames.F_G.mT.to(dtype).contiguous(), frames.F_H.mT.to(dtype).contiguous())
         self._Y = (torch.empty_like(self._F[0]), torch.empty_like(self._F[1]))
         self._weights = geometry.weights()
-        self._seen: tuple[Transposed, Tensor, Tensor, Tensor, Tensor] | None = None
+        self._seen: tuple[Transposed, Tensor, Tensor] | None = None
 
     @staticmethod
     def suits(geometry: PairGeometry) -> bool:
@@ -60,38 +60,48 @@ class FirstOrder:
     def move(self, z: Transposed) -> tuple[Tensor, Tensor]:
         """(G (B, n, h), H (B, m, h)) at t = 1 in the balanced gauge, as views of buffers that the next ``move`` overwrites.
 
-        N_G and N_H must be normal to the frames (every gradient of ``pull`` and every random start is).
+        N_G and N_H must be normal to the frames (every gradient of ``pull`` and every random start is), and z must stay as it is
+        until the ``pull``.
         """
-        grams = torch.stack([z.N_G @ z.N_G.mT, z.N_H @ z.N_H.mT])
-        with torch.enable_grad():
-            c, gram = z.c.detach().requires_grad_(), grams.requires_grad_()
-            w_G, w_H = self._weights
-            core = torch.stack([w_G * c, (w_H * c).mT])
-            u, q = self._geometry.coefficients(core, gram)
-        self._seen = (z, c, gram, u, q)
-        for F, N, Y, u_side, q_side in zip(self._F, (z.N_G, z.N_H), self._Y, u.detach(), q.detach(), strict=True):
+        gram = torch.stack([z.N_G @ z.N_G.mT, z.N_H @ z.N_H.mT])
+        u, q = self._coefficients(z.c, gram)
+        self._seen = (z, gram, q)
+        for F, N, Y, u_side, q_side in zip(self._F, (z.N_G, z.N_H), self._Y, u, q, strict=True):
             torch.bmm(u_side.mT, F, out=Y)
             torch.baddbmm(Y, q_side.mT, N, out=Y)
         return self._Y[0].mT, self._Y[1].mT
+
+    def _coefficients(self, c: Tensor, gram: Tensor) -> tuple[Tensor, Tensor]:
+        w_G, w_H = self._weights
+        return self._geometry.coefficients(torch.stack([w_G * c, (w_H * c).mT]), gram)
 
     @torch.no_grad()
     def pull(self, dG: Tensor, dH: Tensor, out: Transposed) -> None:
         """Write dL/dz into ``out`` for gradients dG (B, n, h), dH (B, m, h) at the end points of the last ``move``."""
         if self._seen is None:
             raise RuntimeError("pull needs a move before it, and each move one pull")
-        (z, c, gram, u, q), self._seen = self._seen, None
-        du, dq = torch.empty_like(u), torch.empty_like(q)
+        (z, gram, q), self._seen = self._seen, None
+        du, dq = torch.empty_like(q), torch.empty_like(q)
         sides = list(zip(self._F, (z.N_G, z.N_H), (dG.mT, dH.mT), (out.N_G, out.N_H), strict=True))
         for i, (F, N, dY, dN) in enumerate(sides):
             torch.bmm(F, dY.mT, out=du[i])
             torch.bmm(N, dY.mT, out=dq[i])
-            torch.bmm(q[i].detach(), dY, out=dN)
-        moving = [(end, d_end) for end, d_end in ((u, du), (q, dq)) if end.requires_grad]  # q is constant at order 1
-        dc, d_gram = torch.autograd.grad(
-            [end for end, _ in moving], (c, gram), [d_end for _, d_end in moving], allow_unused=True
-        )
+            torch.bmm(q[i], dY, out=dN)
+        dc, d_gram = self._pull_coefficients(z.c, gram, du, dq)
         out.c.copy_(dc)
         for i, (F, N, _, dN) in enumerate(sides):
             if d_gram is not None:
                 torch.baddbmm(dN, d_gram[i] + d_gram[i].mT, N, out=dN)
-            torch.baddbmm(dN, q[i].detach() @ du[i].mT, F, alpha=-1, out=dN)
+            torch.baddbmm(dN, q[i] @ du[i].mT, F, alpha=-1, out=dN)
+
+    def _pull_coefficients(self, c: Tensor, gram: Tensor, du: Tensor, dq: Tensor) -> tuple[Tensor, Tensor | None]:
+        """(dc, dC). The coefficients are computed again: a graph kept from ``move`` would be in memory together with all
+        activations of the model."""
+        with torch.enable_grad():
+            c, gram = c.detach().requires_grad_(), gram.detach().requires_grad_()
+            u, q = self._coefficients(c, gram)
+        moving = [(end, d_end) for end, d_end in ((u, du), (q, dq)) if end.requires_grad]  # q is constant at order 1
+        dc, d_gram = torch.autograd.grad(
+            [end for end, _ in moving], (c, gram), [d_end for _, d_end in moving], allow_unused=True
+        )
+        return dc, d_gram

@@ -113,19 +113,22 @@ def series_degree(rho: float, dtype: torch.dtype) -> int | None:
 
 def _plane_series(core: Tensor, gram: Tensor, degree: int) -> tuple[Tensor, Tensor]:
     """What ``_plane`` gives, from the Taylor series of q'' = Omega q' - C q, q(0) = 0, q'(0) = I, and u = q'."""
+    shape, h = core.shape, core.shape[-1]
+    core, gram = core.reshape(-1, h, h), gram.reshape(-1, h, h)
     omega = core - core.mT
-    identity = torch.eye(core.shape[-1], dtype=core.dtype, device=core.device).expand_as(core)
-    before, derivative = torch.zeros_like(core), identity  # of order k - 1 and k at 0
-    u, q, factorial = identity, identity, 1.0
-    for k in range(1, degree + 1):
-        before, derivative = derivative, omega @ derivative - gram @ before
+    identity = torch.eye(h, dtype=core.dtype, device=core.device).expand_as(core)
+    before, derivative, factorial = identity, omega, 1.0  # derivatives of q of order k and k + 1 at 0, and k!
+    u, q = identity + omega, torch.add(identity, omega, alpha=0.5)
+    for k in range(2, degree + 1):
+        square = gram if k == 2 else gram @ before
+        before, derivative = derivative, torch.baddbmm(square, omega, derivative, beta=-1)
         factorial *= k
-        u = u + derivative / factorial
-        q = q + derivative / (factorial * (k + 1))
-    turn = identity
-    for k in range(degree, 0, -1):
-        turn = identity + core.mT @ turn / k
-    return u @ turn, q @ turn
+        u = torch.add(u, derivative, alpha=1 / factorial)
+        q = torch.add(q, derivative, alpha=1 / (factorial * (k + 1)))
+    turn = torch.add(identity, core.mT, alpha=1 / degree)
+    for k in range(degree - 1, 0, -1):
+        turn = torch.baddbmm(identity, core.mT, turn, alpha=1 / k)
+    return (u @ turn).view(shape), (q @ turn).view(shape)
 
 
 def taylor(frames: Frames, X_G: Tensor, X_H: Tensor, order: int) -> tuple[Tensor, Tensor]:
