@@ -3,37 +3,26 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from quotientgeo.cli.options import Json
-from quotientgeo.cli.sharpness import Rho, Steps
+from quotientgeo.cli.options import NOT_OK, Json, Rho, Steps, condition_number
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from quotientgeo.demo import DemoResult, Loaded
 
-NOT_OK = 3  # exit code where a measure has no value, or geodesic sharpness changed by more than rounding
-SECONDS_BETWEEN_LINES = 15.0
-
 Out = Annotated[Path, typer.Option(metavar="DIR", help="Folder for the page, the figure and the numbers.")]
 Seed = Annotated[int, typer.Option(min=0, help="Seed of the search and of the first move.")]
 Seeds = Annotated[int, typer.Option(min=1, help="Random moves at each condition number of the figure.")]
-
-
-def _condition(condition: float) -> float:
-    if not (math.isfinite(condition) and condition >= 1):
-        raise typer.BadParameter(f"{condition} is not a finite number >= 1: it is a condition number")
-    return condition
-
-
-Condition = Annotated[float, typer.Option(callback=_condition, help="Condition number of the move in the table, >= 1.")]
+Condition = Annotated[
+    float, typer.Option(callback=condition_number, help="Condition number of the move in the table, >= 1.")
+]
 
 
 def demo(
@@ -50,9 +39,9 @@ def demo(
     Checkpoint and digits come with the package. Writes to DIR a page that explains what was found (index.html), figure.png,
     demo.json, results.jsonl, and both checkpoints with the digits, to try other commands on; files of these names are replaced.
 
-    Exit code 0: done. 2: an error. 3: a measure has no value, or geodesic sharpness changed by more than rounding.
+    Exit code 0: done. 2: an error. 3: a measure has no value or is 0, or geodesic sharpness changed by more than rounding.
     """
-    from quotientgeo.cli.display import output, working
+    from quotientgeo.cli.display import TaskProgress, output, working
     from quotientgeo.demo import Settings, load_demo, run_demo, writable, write_demo
 
     settings = Settings(rho=rho, steps=steps, seed=seed, condition=condition, seeds=seeds)
@@ -64,7 +53,7 @@ def demo(
     if not json:
         held = f"all {len(verified.entries)} symmetries hold on this model"
         show_blocks(console, loaded, f"{held} (outputs change by {verified.residual:.0e} relative, at most)")
-    with _one_thread(), _progress() as progress:
+    with _one_thread(), TaskProgress() as progress:
         result = run_demo(loaded, verified, settings, progress=progress)
     with working(f"writing {out}"):
         page = write_demo(result, loaded, out)
@@ -123,17 +112,26 @@ def show_result(console: Console, result: DemoResult) -> None:
         for one in (comparison.before, comparison.after):
             if not one.ok:
                 console.print(f"{comparison.title}: {one.outcome}: {one.detail}", markup=False, soft_wrap=True)
+        if comparison.before.value == 0:
+            words = f"{comparison.title} is 0 before the move, so that no change is relative to it: use a larger --rho"
+            console.print(words, markup=False, soft_wrap=True)
 
 
 def rows(result: DemoResult) -> Iterator[tuple[str, tuple[str, str, str]]]:
     """Name, and the cells before, after and relative change, of each line of the table."""
     (here, there), (right, still) = result.same.loss, result.same.accuracy
-    yield "loss on the digits measured", (f"{here:.6g}", f"{there:.6g}", f"{(there - here) / here:.1e}")
+    yield "loss on the digits measured", (f"{here:.6g}", f"{there:.6g}", _changed(result.same.loss_change))
     yield f"accuracy on {result.same.held_out} other digits", (f"{right:.1%}", f"{still:.1%}", f"{still - right:.0%}")
     for c in result.comparisons:
         values = [f"{one.value:.6g}" if one.ok else one.outcome for one in (c.before, c.after)]
-        changed = "" if not c.ok else f"{c.change:+.1%}" if abs(c.change) >= 1e-3 else f"{c.change:.1e}"
-        yield c.title, (values[0], values[1], changed)
+        yield c.title, (values[0], values[1], _changed(c.change))
+
+
+def _changed(change: float) -> str:
+    """A relative change; nothing where there is none."""
+    if math.isnan(change):
+        return ""
+    return f"{change:+.1%}" if abs(change) >= 1e-3 else f"{change:.1e}"
 
 
 @contextmanager
@@ -147,32 +145,3 @@ def _one_thread() -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(before)
-
-
-@contextmanager
-def _progress() -> Iterator[Any]:
-    """A callback for ``run_demo``: a bar on a terminal; elsewhere a line for each thing done, at most one in a while."""
-    from rich.console import Console
-
-    console = Console(stderr=True, highlight=False)
-    if not console.is_terminal:
-        yield _Lines(console)
-        return
-    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
-
-    columns = (BarColumn(), TaskProgressColumn(), TimeRemainingColumn(), TextColumn("{task.description}", markup=False))
-    with Progress(*columns, console=console, transient=True) as bar:
-        task = bar.add_task("", total=None)
-        yield lambda what, done, total: bar.update(task, description=what, completed=done, total=total)
-
-
-class _Lines:
-    """One line when something begins, and one after every while."""
-
-    def __init__(self, console: Console) -> None:
-        self._console, self._what, self._last = console, "", 0.0
-
-    def __call__(self, what: str, done: int, total: int) -> None:
-        if what != self._what or time.monotonic() - self._last > SECONDS_BETWEEN_LINES:
-            self._console.print(f"{100 * done // max(total, 1):3d} %  {what}", markup=False, soft_wrap=True)
-            self._what, self._last = what, time.monotonic()

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import rich.progress
 from rich.console import Console
@@ -22,17 +22,16 @@ WIDTH_ELSEWHERE = 140
 MOST_NAMED = 5  # tensors and blocks named one by one under the table
 
 
-class Progress:
-    """The callback of ``sharpness``: a bar on a terminal; elsewhere a line per finished start, or after 30 s without one."""
+class _Bar:
+    """What is being done, on stderr: a bar on a terminal; elsewhere lines, at the ends of things and after 30 s without one."""
 
-    def __init__(self, checkpoint: str, console: Console | None = None) -> None:
-        self._name = Path(checkpoint).name or checkpoint
+    def __init__(self, console: Console | None = None) -> None:
         self._console = Console(stderr=True, highlight=False) if console is None else console
         self._bar: rich.progress.Progress | None = None
         self._task: rich.progress.TaskID | None = None
         self._last = time.monotonic()
 
-    def __enter__(self) -> Progress:
+    def __enter__(self) -> Self:
         if self._console.is_terminal:
             self._bar = rich.progress.Progress(
                 rich.progress.TextColumn("{task.description}", markup=False),
@@ -43,9 +42,7 @@ class Progress:
                 transient=True,
             )
             self._bar.start()
-            self._task = self._bar.add_task(f"{self._name}: loading and verifying", total=None)
-        else:
-            self._print("loading and verifying")
+            self._task = self._bar.add_task("", total=None)
         return self
 
     def __exit__(
@@ -54,19 +51,46 @@ class Progress:
         if self._bar is not None:
             self._bar.stop()
 
-    def __call__(self, event: Mapping[str, Any]) -> None:
-        batch, start, step = event["batch"], event["start"], event["step"]
-        place = f"batch {batch + 1}/{event['batches']}, start {start + 1}/{event['starts']}"
+    def _show(self, what: str, done: int, total: int | None, line: str, at_an_end: bool) -> None:
+        """``what`` on the bar; where there is none, ``line`` if it is time for one."""
         if self._bar is not None and self._task is not None:
-            total = event["batches"] * event["starts"] * event["steps"]
-            done = (batch * event["starts"] + start) * event["steps"] + step
-            self._bar.update(self._task, description=f"{self._name}: {place}", completed=done, total=total)
-        elif step == event["steps"] or time.monotonic() - self._last > SECONDS_BETWEEN_LINES:
-            self._print(f"{place}, step {step}/{event['steps']}")
+            self._bar.update(self._task, description=what, completed=done, total=total)
+        elif at_an_end or time.monotonic() - self._last > SECONDS_BETWEEN_LINES:
+            self._console.print(line, markup=False, soft_wrap=True)
+            self._last = time.monotonic()
 
-    def _print(self, text: str) -> None:
-        self._console.print(f"{self._name}: {text}", markup=False, soft_wrap=True)
-        self._last = time.monotonic()
+
+class Progress(_Bar):
+    """The callback of ``sharpness``; without a terminal, a line per finished start."""
+
+    def __init__(self, checkpoint: str, console: Console | None = None) -> None:
+        super().__init__(console)
+        self._name = Path(checkpoint).name or checkpoint
+
+    def __enter__(self) -> Self:
+        super().__enter__()
+        what = f"{self._name}: loading and verifying"
+        self._show(what, 0, None, what, True)
+        return self
+
+    def __call__(self, event: Mapping[str, Any]) -> None:
+        batch, start, step, steps = event["batch"], event["start"], event["step"], event["steps"]
+        what = f"{self._name}: batch {batch + 1}/{event['batches']}, start {start + 1}/{event['starts']}"
+        done = (batch * event["starts"] + start) * steps + step
+        total = event["batches"] * event["starts"] * steps
+        self._show(what, done, total, f"{what}, step {step}/{steps}", step == steps)
+
+
+class TaskProgress(_Bar):
+    """The callback of ``run_demo``; without a terminal, a line when something else begins."""
+
+    def __init__(self, console: Console | None = None) -> None:
+        super().__init__(console)
+        self._what = ""
+
+    def __call__(self, what: str, done: int, total: int) -> None:
+        self._show(what, done, total, f"{100 * done // max(total, 1):3d} %  {what}", what != self._what)
+        self._what = what
 
 
 def print_table(results: Sequence[tuple[str, SharpnessResult]]) -> None:

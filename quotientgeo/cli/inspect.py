@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import json as jsonlib
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from quotientgeo.cli.options import Checkpoint, Json
+from quotientgeo.cli.options import NOT_OK, Checkpoint, Json, Symmetries
 
 if TYPE_CHECKING:
     from quotientgeo import SymmetryGraph
 
-FAILED = 3  # exit code where a symmetry does not hold on this model
-
-Symmetries = Annotated[Literal["attention", "paper", "none"], typer.Option(help="Which symmetries are declared.")]
 Verify = Annotated[
     bool, typer.Option("--verify", help="Test every one of them on this model, in float64, on made-up inputs.")
 ]
@@ -77,7 +74,7 @@ def inspect(
         if report is not None:
             console.print(f"\n{report}", markup=False, soft_wrap=True)
     if report is not None and not report.passed:
-        raise typer.Exit(FAILED)
+        raise typer.Exit(NOT_OK)
 
 
 def table_rows(graph: SymmetryGraph) -> list[Row]:

@@ -2,13 +2,36 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+import math
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 if TYPE_CHECKING:
     from quotientgeo.tasks import DataOptions
 
+NOT_OK = 3  # exit code where a command did its work, but what it found is not what one would want
+
+
+def _positive(rho: float) -> float:
+    if not (math.isfinite(rho) and rho > 0):
+        raise typer.BadParameter(f"{rho} is not a finite number > 0: it is the radius of the ball that is searched")
+    return rho
+
+
+def condition_number(condition: float) -> float:
+    """The callback of every option that is one."""
+    if not (math.isfinite(condition) and condition >= 1):
+        raise typer.BadParameter(f"{condition} is not a finite number >= 1: it is a condition number")
+    return condition
+
+
+Rho = Annotated[float, typer.Option(callback=_positive, help="Radius of the ball, in the norm of the measure.")]
+Steps = Annotated[int, typer.Option(min=1, help="Auto-PGD steps of each start.")]
+Symmetries = Annotated[
+    Literal["attention", "paper", "none"],
+    typer.Option(help="Which symmetries are declared. paper: key and value biases as rows of the factors."),
+]
 BatchSize = Annotated[int | None, typer.Option(min=1, help="Examples of one batch, m. [default: 16]")]
 Limit = Annotated[
     int | None, typer.Option(min=0, help="The first so many examples of the data, 0 for all. [default: 128]")
@@ -18,7 +41,7 @@ TextColumn = Annotated[
     str | None, typer.Option(help="Column of the texts; of pairs, two with a comma between. [default: text]")
 ]
 LabelColumn = Annotated[str | None, typer.Option(help="Column of the labels: names or numbers. [default: label]")]
-Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON, and no table.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON, one line for each result, and no table.")]
 Checkpoint = Annotated[str, typer.Argument(metavar="CHECKPOINT", help="A local Hugging Face folder.")]
 
 

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json as jsonlib
-import math
 from copy import deepcopy
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from quotientgeo.cli.inspect import Symmetries
-from quotientgeo.cli.options import Checkpoint, Json
+from quotientgeo.cli.options import Checkpoint, Json, Symmetries, condition_number
 
 _TYPES = {"F64": "float64", "F32": "float32", "F16": "float16", "BF16": "bfloat16"}
 EXACT = 1e-12  # relative change of the outputs under the move in float64, for each unit of the condition number,
@@ -27,12 +25,6 @@ def _free(out: Path) -> Path:
     return out
 
 
-def _condition(condition: float) -> float:
-    if not (math.isfinite(condition) and condition >= 1):
-        raise typer.BadParameter(f"{condition} is not a finite number >= 1: it is a condition number")
-    return condition
-
-
 Out = Annotated[
     Path, typer.Argument(metavar="OUT", callback=_free, help="The folder to write; it must be new or empty.")
 ]
@@ -40,7 +32,7 @@ Seed = Annotated[int, typer.Option(min=0, help="Seed of the group elements.")]
 Condition = Annotated[
     float,
     typer.Option(
-        callback=_condition,
+        callback=condition_number,
         help="Condition number of each group element, >= 1; 1 gives rotations, which change no norm.",
     ),
 ]

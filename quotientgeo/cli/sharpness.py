@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from quotientgeo.cli.options import BatchSize, LabelColumn, Limit, MaxLength, TextColumn, data_options
+from quotientgeo.cli.options import (
+    NOT_OK,
+    BatchSize,
+    Json,
+    LabelColumn,
+    Limit,
+    MaxLength,
+    Rho,
+    Steps,
+    Symmetries,
+    TextColumn,
+    data_options,
+)
 
 if TYPE_CHECKING:
     from quotientgeo import SharpnessResult
     from quotientgeo.tasks import Task
-
-NOT_OK = 3  # exit code where the command ran, but a checkpoint has a named outcome instead of a value
-
-
-def _positive(rho: float) -> float:
-    if not (math.isfinite(rho) and rho > 0):
-        raise typer.BadParameter(f"{rho} is not a finite number > 0: it is the radius of the ball that is searched")
-    return rho
 
 
 def _appendable(out: Path | None) -> Path | None:
@@ -62,14 +65,8 @@ Geodesic = Annotated[
     Literal["exact", "1", "2", "3", "4"],
     typer.Option(help="Exact, or the order of the Taylor polynomial (geodesic only)."),
 ]
-Rho = Annotated[float, typer.Option(callback=_positive, help="Radius of the ball, in the norm of the measure.")]
-Steps = Annotated[int, typer.Option(min=1, help="Auto-PGD steps of each start.")]
 Starts = Annotated[int, typer.Option(min=1, help="The first follows the gradient, the others begin at random points.")]
 Seed = Annotated[int, typer.Option(min=0, help="Seed of the random starts, and of the masks of masked-lm.")]
-Symmetries = Annotated[
-    Literal["attention", "paper", "none"],
-    typer.Option(help="What is divided out (geodesic only). paper: key and value biases as rows of the factors."),
-]
 Unverified = Annotated[
     Literal["refuse", "exclude"], typer.Option(help="What to do with a symmetry that does not hold on this model.")
 ]
@@ -84,7 +81,6 @@ Out = Annotated[
     Path | None,
     typer.Option(metavar="FILE.jsonl", callback=_appendable, help="Append each result as one line of JSON."),
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print each result as one line of JSON, and no table.")]
 
 
 def sharpness(

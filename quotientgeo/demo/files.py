@@ -87,7 +87,7 @@ def render_page(result: DemoResult, orbit_svg: str) -> str:
         "comparisons": result.comparisons,
         "rounding": ROUNDING,
         "adaptive_change": result.comparisons[0].change,
-        "loss_change": (same.loss[1] - same.loss[0]) / same.loss[0],
+        "loss_change": same.loss_change,
         "weights_figure": image_source(svg(pictured)),
         "orbit_figure": image_source(orbit_svg),
         "head_shape": weights[0].shape,

@@ -16,6 +16,11 @@ SCHEMA = 1
 ROUNDING = 1e-6  # a relative change below this is called rounding
 
 
+def relative_change(before: float, after: float) -> float:
+    """(after - before) / before; NaN where there was nothing to compare with, before = 0."""
+    return (after - before) / before if before else math.nan
+
+
 @dataclass(frozen=True)
 class SameFunction:
     """Two sets of weights, compared as functions on the held-out digits and on those measured.
@@ -30,6 +35,11 @@ class SameFunction:
     accuracy: tuple[float, float]
     held_out: int
     weight_change: float
+
+    @property
+    def loss_change(self) -> float:
+        """Relative change of the loss; NaN where it is 0."""
+        return relative_change(*self.loss)
 
 
 @dataclass(frozen=True)
@@ -47,8 +57,8 @@ class Comparison:
 
     @property
     def change(self) -> float:
-        """Relative change of the value; NaN where one of them is a named outcome."""
-        return (self.after.value - self.before.value) / self.before.value if self.ok else math.nan
+        """Relative change of the value; NaN where one of them is a named outcome, or the first is 0."""
+        return relative_change(self.before.value, self.after.value) if self.ok else math.nan
 
     @property
     def ok(self) -> bool:
@@ -73,7 +83,8 @@ class SweepPoint:
 
     @property
     def ratio(self) -> float:
-        return self.value / self.reference
+        """Value after the move / value before it."""
+        return 1 + relative_change(self.reference, self.value)
 
 
 @dataclass(frozen=True)
@@ -101,9 +112,9 @@ class DemoResult:
 
     @property
     def ok(self) -> bool:
-        """Every measure has a value, and geodesic sharpness changed by rounding only."""
-        geodesic = [c.change for c in self.comparisons if c.key != "adaptive"]
-        return all(c.ok for c in self.comparisons) and all(abs(change) <= ROUNDING for change in geodesic)
+        """Every measure, and the loss, has a value that can be compared, and geodesic sharpness changed by rounding only."""
+        known = all(math.isfinite(change) for change in (self.same.loss_change, *(c.change for c in self.comparisons)))
+        return known and all(abs(c.change) <= ROUNDING for c in self.comparisons if c.key != "adaptive")
 
     def to_dict(self) -> dict[str, Any]:
         """The numbers, without traces and pictures; a number that is not finite becomes None."""

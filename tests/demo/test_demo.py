@@ -15,6 +15,8 @@ import quotientgeo as qg
 from quotientgeo.cli.main import app
 from quotientgeo.demo import DemoResult, Loaded, Settings, write_demo
 from quotientgeo.demo.experiment import MEASURES, compare, moved_model
+from quotientgeo.demo.files import render_page
+from quotientgeo.demo.outcome import relative_change
 from quotientgeo.errors import ArgumentError, SymmetryError
 from quotientgeo.measures.result import SharpnessResult
 from tests.demo.conftest import QUICK
@@ -118,6 +120,34 @@ def test_a_geodesic_change_beyond_rounding_is_no_success(result: DemoResult) -> 
     assert not replace(result, comparisons=(result.comparisons[0], grown, result.comparisons[2])).ok
 
 
+def test_a_change_is_relative_to_something() -> None:
+    assert relative_change(2.0, 3.0) == 0.5
+    assert relative_change(-2.0, -3.0) == 0.5
+    assert math.isnan(relative_change(0.0, 0.0))
+    assert math.isnan(relative_change(0.0, 1.0))
+
+
+def with_zero(result: DemoResult) -> DemoResult:
+    """The result as it would be at a radius so small that no loss changes by it."""
+    none = [
+        replace(c, before=replace(c.before, value=0.0), after=replace(c.after, value=0.0)) for c in result.comparisons
+    ]
+    return replace(
+        result, comparisons=tuple(none), sweep=tuple(replace(p, value=0.0, reference=0.0) for p in result.sweep)
+    )
+
+
+def test_values_and_losses_of_zero_are_no_success(result: DemoResult) -> None:
+    zero = with_zero(result)
+    only_adaptive = replace(result, comparisons=(zero.comparisons[0], *result.comparisons[1:]))
+    no_loss = replace(result, same=replace(result.same, loss=(0.0, 0.0)))
+    for poor in (zero, only_adaptive, no_loss):
+        assert not poor.ok
+        assert "no value or is 0" in render_page(poor, "<svg/>")
+    assert all(math.isnan(point.ratio) for point in zero.sweep)
+    assert json.loads(zero.to_json())["measures"][0]["change"] is None
+
+
 class TestCommand:
     @pytest.fixture
     def quick(self, result: DemoResult, loaded: Loaded, monkeypatch: pytest.MonkeyPatch) -> list[Settings]:
@@ -177,6 +207,14 @@ class TestCommand:
         done = CliRunner().invoke(app, ["demo", "--out", str(tmp_path)])
         assert done.exit_code == 3
         assert "geodesic_collapsed: somewhere" in done.stdout
+
+    def test_exit_code_3_where_a_value_is_zero(self, quick, result, tmp_path, monkeypatch) -> None:
+        monkeypatch.setattr("quotientgeo.demo.run_demo", lambda *a, **k: with_zero(result))
+        done = CliRunner().invoke(app, ["demo", "--out", str(tmp_path)])
+        assert done.exit_code == 3, done.output
+        assert "adaptive sharpness is 0 before the move" in done.stdout
+        assert "nan" not in done.stdout
+        assert (tmp_path / "figure.png").is_file()
 
     @pytest.mark.parametrize(
         "wrong", [["--rho", "0"], ["--rho", "nan"], ["--condition", "0.5"], ["--condition", "inf"], ["--seeds", "0"]]
