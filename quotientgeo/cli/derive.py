@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import json as jsonlib
-import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from quotientgeo.cli.options import Json
 from quotientgeo.errors import CertificateError, DeclarationError, QuotientgeoError
+from quotientgeo.symbolic.declaration_file import DEFINES, read_declaration
 
 if TYPE_CHECKING:
+    from quotientgeo.symbolic.declaration import Metric, Symmetry
+    from quotientgeo.symbolic.derivation import Geometry
     from quotientgeo.tasks import PythonFile
 
 STALE = 1  # exit code of --check where a file is not what it should be
-FILES = ("generated.py", "certificate.json", "derivation.md")
-DEFINES = "symmetry (a quotientgeo.Symmetry) and metric (a quotientgeo.Metric) or metrics (a list of them)"
 
 Declaration = Annotated[Path, typer.Argument(metavar="FILE.py", help=f"Defines {DEFINES}.")]
 Out = Annotated[Path, typer.Option(metavar="DIR", help="Each geometry becomes a folder DIR/NAME.")]
@@ -30,24 +30,26 @@ def derive(declaration: Declaration, out: Out = Path(), check: Check = False, js
     Exit code 0: every claim holds and the files are there. 1: with --check, a file is missing or differs. 2: an error, such as
     a claim that is false, with a point at which it fails; nothing is written.
     """
-    import quotientgeo
     from quotientgeo.cli.display import working
+    from quotientgeo.symbolic.codegen.files import made_from
+    from quotientgeo.tasks import run_file
 
-    file, pairs = read_declaration(declaration)
+    file = run_file(declaration, "declaration file", DEFINES, error=DeclarationError)
+    symmetry, metrics = read_declaration(declaration, file.module)
     geometries = []
-    for symmetry, metric in pairs:
+    for metric in metrics:
         with working(f"deriving {symmetry.name}_{metric.name}"):
             geometries.append(_derived(file, symmetry, metric))
     stale: list[Path] = []
     for geometry in geometries:
         folder = out / geometry.name
-        with working(f"{'checking' if check else 'writing'} {folder}"), tempfile.TemporaryDirectory() as fresh:
-            made = quotientgeo.generate(geometry, Path(fresh) / geometry.name)
-            different = [name for name in FILES if not _same(made / name, folder / name)]
+        with working(f"{'checking' if check else 'writing'} {folder}"):
+            made = {folder / name: text.encode() for name, text in made_from(geometry).items()}
+            different = {path: data for path, data in made.items() if not _holds(path, data)}
             if check:
-                stale += [folder / name for name in different]
+                stale.extend(different)
             else:
-                _write(made, folder, different)
+                _write(folder, different)
     _show(geometries, out, json)
     for path in stale:
         what = "differs from what its declaration gives" if path.exists() else "is missing"
@@ -56,30 +58,7 @@ def derive(declaration: Declaration, out: Out = Path(), check: Check = False, js
         raise typer.Exit(STALE)
 
 
-def read_declaration(path: Path) -> tuple[PythonFile, list[tuple[Any, Any]]]:
-    """The file, and each of its metrics with the symmetry. Raises DeclarationError where it does not define them."""
-    import quotientgeo
-    from quotientgeo.tasks import run_file
-
-    file = run_file(path, "declaration file", DEFINES, error=DeclarationError)
-    symmetry = getattr(file.module, "symmetry", None)
-    metrics = getattr(file.module, "metrics", None)
-    if metrics is None:
-        metrics = [getattr(file.module, "metric", None)]
-    listed = isinstance(metrics, (list, tuple)) and bool(metrics)
-    if not isinstance(symmetry, quotientgeo.Symmetry) or not listed:
-        raise DeclarationError(f"{path} must define {DEFINES}; its symmetry is of type {type(symmetry).__name__}")
-    for metric in metrics:
-        if not isinstance(metric, quotientgeo.Metric):
-            raise DeclarationError(f"{path} must define {DEFINES}; found a metric of type {type(metric).__name__}")
-    names = [metric.name for metric in metrics]
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice:
-        raise DeclarationError(f"{path} declares more than one metric of the name {twice[0]!r}: each becomes a folder")
-    return file, [(symmetry, metric) for metric in metrics]
-
-
-def _derived(file: PythonFile, symmetry: Any, metric: Any) -> Any:
+def _derived(file: PythonFile, symmetry: Symmetry, metric: Metric) -> Geometry:
     """The geometry, all of whose claims hold; what the user's own formulas raise is told with its line."""
     import quotientgeo
     from quotientgeo.tasks import describe, lines_in
@@ -104,24 +83,25 @@ def _derived(file: PythonFile, symmetry: Any, metric: Any) -> Any:
     return geometry
 
 
-def _same(made: Path, found: Path) -> bool:
-    return found.is_file() and made.read_bytes() == found.read_bytes()
+def _holds(path: Path, data: bytes) -> bool:
+    return path.is_file() and path.read_bytes() == data
 
 
-def _write(made: Path, folder: Path, names: list[str]) -> None:
+def _write(folder: Path, made: dict[Path, bytes]) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        for name in names:
-            (folder / name).write_bytes((made / name).read_bytes())
+        for path, data in made.items():
+            path.write_bytes(data)
     except OSError as error:
         raise DeclarationError(f"{folder} cannot be written: {error.strerror}") from error
 
 
-def _show(geometries: list[Any], out: Path, json: bool) -> None:
+def _show(geometries: list[Geometry], out: Path, json: bool) -> None:
     """What was proven and tested, and where the files are."""
     from rich.table import Table
 
     from quotientgeo.cli.display import output
+    from quotientgeo.symbolic.codegen.files import FILES
 
     if json:
         for geometry in geometries:

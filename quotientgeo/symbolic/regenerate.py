@@ -3,7 +3,7 @@
     python -m quotientgeo.symbolic.regenerate            write generated.py, certificate.json and derivations/NAME.md
     python -m quotientgeo.symbolic.regenerate --check    write nothing; list stale files and exit with 1 if there are any
 
-A folder under quotientgeo/catalogue/ with a declaration.py, which defines ``symmetry`` and ``metric``, is all that a new
+A folder under quotientgeo/catalogue/ with a declaration.py, which defines ``symmetry`` and one metric, is all that a new
 geometry needs. The same declarations give the same bytes, on any machine and under any hash seed.
 """
 
@@ -16,12 +16,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from quotientgeo.errors import DeclarationError
-from quotientgeo.symbolic.codegen.exposition import derivation_page
 from quotientgeo.symbolic.codegen.exposition.spelling import Spelling
-from quotientgeo.symbolic.codegen.files import certificate_json
-from quotientgeo.symbolic.codegen.module import CATALOGUE_ORIGIN, module_source
-from quotientgeo.symbolic.codegen.proof import check_source
-from quotientgeo.symbolic.declaration import Metric, Symmetry
+from quotientgeo.symbolic.codegen.files import made_from
+from quotientgeo.symbolic.codegen.module import CATALOGUE_ORIGIN
+from quotientgeo.symbolic.declaration_file import read_declaration
 from quotientgeo.symbolic.derivation import Geometry, derive
 
 CATALOGUE = Path("quotientgeo", "catalogue")
@@ -34,7 +32,8 @@ def regenerate(root: Path) -> dict[Path, str | None]:
     """{path below ``root``: text it should have, or None if it should not exist} for every file made from a declaration.
 
     Raises:
-        DeclarationError: a declaration.py lacks ``symmetry`` or ``metric``, or its folder is not called like its geometry.
+        DeclarationError: a declaration.py lacks ``symmetry`` or ``metric``, has several metrics, or its folder is not called
+            like its geometry.
         CertificateError: a claim about a geometry does not hold.
     """
     wanted: dict[Path, str | None] = {}
@@ -52,16 +51,10 @@ def regenerate(root: Path) -> dict[Path, str | None]:
 
 
 def files(geometry: Geometry) -> dict[Path, str | None]:
-    """The three files made from one geometry, whose certificate must hold."""
-    geometry.certificate.require()
-    source = module_source(geometry, CATALOGUE_ORIGIN)
-    checked = check_source(source, geometry)
-    folder = CATALOGUE / geometry.name
-    return {
-        folder / "generated.py": source,
-        folder / "certificate.json": certificate_json(geometry, source, checked),
-        DERIVATIONS / f"{geometry.name}.md": derivation_page(geometry, CATALOGUE_ORIGIN),
-    }
+    """The three files made from one geometry, in their places; its certificate must hold."""
+    page = DERIVATIONS / f"{geometry.name}.md"
+    made = made_from(geometry, CATALOGUE_ORIGIN, links=True)
+    return {page if name == "derivation.md" else CATALOGUE / geometry.name / name: text for name, text in made.items()}
 
 
 def _derive(path: Path) -> Geometry:
@@ -71,13 +64,10 @@ def _derive(path: Path) -> Geometry:
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    symmetry, metric = getattr(module, "symmetry", None), getattr(module, "metric", None)
-    if not isinstance(symmetry, Symmetry) or not isinstance(metric, Metric):
-        raise DeclarationError(
-            f"{path} must define symmetry (a quotientgeo.Symmetry) and metric (a quotientgeo.Metric); "
-            f"found {type(symmetry).__name__} and {type(metric).__name__}"
-        )
-    geometry = derive(symmetry, metric)
+    symmetry, metrics = read_declaration(path, module)
+    if len(metrics) != 1:
+        raise DeclarationError(f"{path} declares {len(metrics)} metrics: in the catalogue each has a folder of its own")
+    geometry = derive(symmetry, metrics[0])
     if geometry.name != path.parent.name:
         raise DeclarationError(
             f"{path} declares the geometry {geometry.name} (symmetry name, underscore, metric name): "

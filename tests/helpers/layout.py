@@ -42,7 +42,7 @@ ARROWS: dict[str, frozenset[str]] = {
         "tasks": "measures model errors",
         "report": "errors",
         "demo": "report tasks measures model errors namespace",
-        "cli": "demo tasks errors namespace",
+        "cli": "demo tasks symbolic errors namespace",
         "namespace": "",
     }.items()
 }

@@ -1,4 +1,4 @@
-"""The public way to write a geometry's code."""
+"""The files made from a geometry, and the public way to write them."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from quotientgeo.symbolic.codegen.exposition import derivation_page
 from quotientgeo.symbolic.codegen.module import module_source
 from quotientgeo.symbolic.codegen.proof import check_source
 from quotientgeo.symbolic.derivation import Geometry
+
+FILES = ("generated.py", "certificate.json", "derivation.md")
 
 
 def generate(geometry: Geometry, path: str | Path, *, sizes: Mapping[str, int] | None = None) -> Path:
@@ -38,25 +40,44 @@ def generate(geometry: Geometry, path: str | Path, *, sizes: Mapping[str, int] |
         raise ArgumentError(f"generate takes what derive gave, got a {type(geometry).__name__}")
     target = _writable(path)
     _require_sizes(geometry, sizes)
-    geometry.certificate.require()
-    origin = f"quotientgeo.generate from the declaration of {geometry.name}"
-    source = module_source(geometry, origin, sizes)
-    checked = check_source(source, geometry)
+    if target.suffix == ".py":
+        made = {target: _checked_source(geometry, _origin(geometry), sizes)[0]}
+    else:
+        made = {target / name: text for name, text in made_from(geometry, sizes=sizes).items()}
     try:
-        if target.suffix == ".py":
-            target.write_text(source, encoding="utf-8")
-            return target
-        texts = {
-            "generated.py": source,
-            "certificate.json": certificate_json(geometry, source, checked),
-            "derivation.md": derivation_page(geometry, origin, links=False),
-        }
-        target.mkdir(parents=True, exist_ok=True)
-        for name, text in texts.items():
-            (target / name).write_bytes(text.encode())
+        for path, text in made.items():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(text.encode())
     except OSError as error:
         raise ArgumentError(f"{target} cannot be written: {error.strerror or error}") from error
     return target
+
+
+def made_from(
+    geometry: Geometry, origin: str | None = None, *, sizes: Mapping[str, int] | None = None, links: bool = False
+) -> dict[str, str]:
+    """{name: text} of FILES: code, certificate and derivation. The code is run on symbols first.
+
+    ``origin`` says in the files what made them (``generate`` unless told); ``links``: the page links to files of the catalogue.
+
+    Raises:
+        CertificateError: a claim about the geometry does not hold, or the code does not return its formulas.
+    """
+    origin = origin or _origin(geometry)
+    source, checked = _checked_source(geometry, origin, sizes)
+    texts = (source, certificate_json(geometry, source, checked), derivation_page(geometry, origin, links))
+    return dict(zip(FILES, texts, strict=True))
+
+
+def _origin(geometry: Geometry) -> str:
+    return f"quotientgeo.generate from the declaration of {geometry.name}"
+
+
+def _checked_source(geometry: Geometry, origin: str, sizes: Mapping[str, int] | None) -> tuple[str, dict[str, str]]:
+    """The code of a geometry whose certificate holds, and what running it on symbols said of each function."""
+    geometry.certificate.require()
+    source = module_source(geometry, origin, sizes)
+    return source, check_source(source, geometry)
 
 
 def _writable(path: object) -> Path:

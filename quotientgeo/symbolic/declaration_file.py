@@ -1,0 +1,40 @@
+"""What a Python file declares: its symmetry and its metrics. Loads SymPy only when it reads one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+from quotientgeo.errors import DeclarationError
+
+if TYPE_CHECKING:
+    from quotientgeo.symbolic.declaration import Metric, Symmetry
+
+DEFINES = "symmetry (a quotientgeo.Symmetry) and metric (a quotientgeo.Metric) or metrics (a list of them)"
+
+
+def read_declaration(path: Path, module: ModuleType) -> tuple[Symmetry, list[Metric]]:
+    """The symmetry and the metrics that ``module`` defines, whose file ``path`` has run.
+
+    Raises:
+        DeclarationError: it does not define them, or two of its metrics have the same name.
+    """
+    from quotientgeo.symbolic.declaration import Metric, Symmetry
+
+    symmetry = getattr(module, "symmetry", None)
+    metrics = getattr(module, "metrics", None)
+    if metrics is None:
+        metrics = [getattr(module, "metric", None)]
+    if not isinstance(symmetry, Symmetry):
+        raise DeclarationError(f"{path} must define {DEFINES}; its symmetry is of type {type(symmetry).__name__}")
+    if not isinstance(metrics, list | tuple) or not metrics:
+        raise DeclarationError(f"{path} must define {DEFINES}; its metrics are {metrics!r:.80}")
+    for metric in metrics:
+        if not isinstance(metric, Metric):
+            raise DeclarationError(f"{path} must define {DEFINES}; found a metric of type {type(metric).__name__}")
+    names = [metric.name for metric in metrics]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise DeclarationError(f"{path} declares more than one metric of the name {twice[0]!r}: each becomes a folder")
+    return symmetry, list(metrics)
