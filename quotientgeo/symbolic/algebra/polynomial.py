@@ -43,11 +43,6 @@ class Polynomial:
         return not self.terms
 
     @property
-    def is_symmetric(self) -> bool:
-        """Whether the normal form equals that of the transpose."""
-        return self.shape[0] == self.shape[1] and self == self.T
-
-    @property
     def sort_key(self) -> tuple[Any, ...]:
         """Structural key: equal exactly for equal terms, ordered by names and coefficients."""
         if self._sort_key is None:

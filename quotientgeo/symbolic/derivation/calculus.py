@@ -181,6 +181,11 @@ class Reading(Generic[V]):
         """Directional derivative of a block-valued function."""
         return self.calculus.derivative(function, at, direction)
 
+    def along_orbit(self, p: Blocks[V], x: Blocks[V]) -> Blocks[V]:
+        """The differential of the declared action at the identity, where the group moves with velocity x."""
+        directions = dict(zip(self.identity(), x.values(), strict=True))
+        return self.along(lambda element: self.act(element, p), self.identity(), directions)
+
     def along_scalar(self, function: Callable[[Blocks[V]], V], at: Blocks[V], direction: Blocks[V]) -> V:
         """Directional derivative of a scalar function."""
         return self.calculus.derivative(lambda values: {"": function(values)}, at, direction)[""]

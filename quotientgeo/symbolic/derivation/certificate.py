@@ -1,8 +1,8 @@
 """Claims, how each was confirmed, and the witness where one is false.
 
-Words are used strictly. "Proven for all sizes" is level (a): a normal form that is zero or, for positive definiteness, a
-sum of squares. "Proven for sizes ..." is level (c), a polynomial identity in the entries. Everything else is "tested",
-whatever its odds.
+Words are used strictly. "Proven for all sizes" is level (a): a normal form that is zero; for positive definiteness a sum of
+squares, and for a free action formulas that give X = 0 one after another. "Proven for sizes ..." is level (c), a polynomial
+identity in the entries. Everything else is "tested", whatever its odds.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Level(StrEnum):
 
 
 METHOD = {
-    Level.NORMAL_FORM: "non-commutative algebra: the normal form, or a sum of squares where that is said",
+    Level.NORMAL_FORM: "non-commutative algebra: the normal form, or where said a sum of squares or formulas that give X = 0",
     Level.MODULAR: "evaluation modulo 2^61 - 1 at random points",
     Level.COMPONENT: "polynomial identity in the matrix entries",
     Level.RATIONAL: "exact rational numbers with dual numbers at random points",

@@ -55,8 +55,7 @@ def _preserved(r: Reading[Any], p: Blocks[Any], a: Blocks[Any]) -> list[Side]:
 
 
 def _vertical_from_action(r: Reading[Any], p: Blocks[Any], x: Blocks[Any]) -> list[Side]:
-    directions = dict(zip(r.identity(), x.values(), strict=True))
-    return _match(r.vertical(p, x), r.along(lambda element: r.act(element, p), r.identity(), directions))
+    return _match(r.vertical(p, x), r.along_orbit(p, x))
 
 
 def _vertical_in_kernel(r: Reading[Any], p: Blocks[Any], x: Blocks[Any]) -> list[Side]:

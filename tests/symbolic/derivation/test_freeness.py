@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import sympy as sp
+import torch
 from sympy import Trace
 
 import quotientgeo as qg
@@ -15,7 +16,7 @@ from quotientgeo.errors import CertificateError
 from quotientgeo.groups import GL
 from quotientgeo.symbolic.declaration import Metric, Symmetry
 from quotientgeo.symbolic.derivation import Claim, Outcome, certify, derive, derive_formulas
-from quotientgeo.symbolic.derivation.levels.freeness import _rank_modulo
+from quotientgeo.symbolic.derivation.levels.freeness import _rank_modulo, _smallest_ratio
 from quotientgeo.symbolic.derivation.levels.points import has_full_rank, relation
 from tests.symbolic.derivation.declarations import CHAIN, PAIR, ROTATED, chain_inner, euclidean, mixed
 
@@ -109,6 +110,17 @@ def test_an_action_that_the_formulas_alone_do_not_show_to_be_free_is_tested() ->
     found = claim(both, flat)
     assert found.levels[0].outcome is Outcome.UNDECIDED
     assert found.status == "tested"
+
+
+def test_a_singular_map_is_singular_at_every_point() -> None:
+    """X -> X W - W X has a kernel: a root of an eigenvalue of the Gram matrix, near 1e-8 by rounding, would not show it."""
+    units = torch.eye(9, dtype=torch.float64).reshape(9, 3, 3)
+    for seed in range(300):
+        W = torch.randn(3, 3, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+        assert _smallest_ratio((units @ W - W @ units).flatten(1)) < 1e-12
+    assert _smallest_ratio(torch.tensor([[1.0], [2.0]], dtype=torch.float64)) == 0.0
+    assert _smallest_ratio(torch.tensor([[3.0, 0.0, 0.0], [0.0, 0.0, 1.5]], dtype=torch.float64)) == 0.5
+    assert _smallest_ratio(torch.zeros(0, 0, dtype=torch.float64)) == 1.0
 
 
 def test_ranks_by_elimination() -> None:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from quotientgeo.symbolic.algebra import Polynomial
+from quotientgeo.symbolic.algebra import Polynomial, sympy_symbol
 from quotientgeo.symbolic.derivation import Geometry, Level, MatrixFormula, Outcome, certify
 from quotientgeo.symbolic.derivation.certify import check_statement
 from quotientgeo.symbolic.derivation.levels.component import check_component
@@ -112,6 +112,31 @@ def test_vertical_spaces_that_are_too_small_are_not_free(name: str) -> None:
         assert outcomes == {Level.NORMAL_FORM: Outcome.UNDECIDED, **dict.fromkeys(refuted, Outcome.FALSE)}
         assert claim.witness is not None
     assert check_free(geometry, list(Level), Ranks(geometry)).status == "proven for all sizes"
+
+
+@pytest.mark.parametrize("name", ["invariant", "mixed"])
+def test_a_wrong_vertical_space_of_the_right_dimension_is_noticed_by_automatic_differentiation(name: str) -> None:
+    """The rank of V says nothing here: (e) differentiates the declared action, and V must be what that gives."""
+    geometry = formulas(name)
+    for change in (lambda v: -v, lambda v: 2 * v, lambda v: v.substitute({"X": geometry.alphabet["X"].T})):
+        claim = check_free(
+            _with_vertical(geometry, change), [Level.MODULAR, Level.RATIONAL, Level.AUTODIFF], Ranks(geometry)
+        )
+        assert [result.outcome for result in claim.levels] == [Outcome.TESTED, Outcome.TESTED, Outcome.FALSE]
+        assert claim.status == "false"
+        assert claim.levels[-1].residual.startswith("V_X is not the differential of the declared action")
+
+
+def test_automatic_differentiation_refutes_an_action_that_is_not_free_whatever_was_derived() -> None:
+    """The action forgets A; the vertical formulas are still those of the pair."""
+    geometry = formulas("mixed")
+    still = {
+        f: dataclasses.replace(formula, polynomial=geometry.alphabet[f], expression=sympy_symbol(geometry.alphabet, f))
+        for f, formula in geometry.action.items()
+    }
+    claim = check_free(dataclasses.replace(geometry, action=still), [Level.MODULAR, Level.AUTODIFF], Ranks(geometry))
+    assert [result.outcome for result in claim.levels] == [Outcome.TESTED, Outcome.FALSE]
+    assert claim.levels[-1].residual == "a singular value of the differential of the declared action is zero"
 
 
 def test_the_claims_that_are_no_equations_are_mutated_too() -> None:

@@ -1,8 +1,9 @@
 """Is the action free to first order: is X -> V_X injective?
 
 (a) proves it for all sizes where the vertical formulas say so one after another: G X = 0 gives X = 0 because G has full column
-rank. Otherwise it is tested by the rank of the map at random points, modulo a prime, in exact numbers and in floating point.
-A false claim comes with a point and an X that does not move it: exp(t X) is in the point's stabiliser.
+rank. Otherwise it is tested by the rank of the map at random points: (b) modulo a prime and (d) in exact numbers that of the
+derived V, (e) in floating point that of the differential of the declared action, with which V must agree. An action that is
+not free comes with a point and an X that does not move it: exp(t X) is in the point's stabiliser.
 """
 
 from __future__ import annotations
@@ -12,12 +13,13 @@ from fractions import Fraction
 from typing import Any, NamedTuple, TypeVar
 
 import torch
+from torch import Tensor
 
 from quotientgeo.symbolic.algebra import Alphabet, Kind, Polynomial, SymbolLetter
 from quotientgeo.symbolic.derivation.calculus import Blocks, Reading, variables_of
 from quotientgeo.symbolic.derivation.certificate import Claim, Level, LevelResult, Outcome, Witness
 from quotientgeo.symbolic.derivation.geometry import Geometry
-from quotientgeo.symbolic.derivation.levels.autodiff import TorchCalculus
+from quotientgeo.symbolic.derivation.levels.autodiff import TOLERANCE, TorchCalculus
 from quotientgeo.symbolic.derivation.levels.modular import PRIME, Jet, ModularCalculus, SingularError
 from quotientgeo.symbolic.derivation.levels.points import (
     Sizes,
@@ -232,6 +234,7 @@ def _combined(basis: Sequence[Element], weights: Sequence[Fraction], x: str) -> 
 
 
 def _in_float64(geometry: Geometry) -> LevelResult:
+    """Rank of the differential of the declared action at the identity; the derived V must be that differential."""
     sizes = assign_sizes(geometry, 3, 5)
     scope = sizes_text(sizes)
     reading = Reading(TorchCalculus(sizes, generator("free", geometry.name).getrandbits(32)), geometry)
@@ -239,14 +242,33 @@ def _in_float64(geometry: Geometry) -> LevelResult:
     basis = algebra_basis(geometry, sizes)
     tensors = [{x: torch.tensor(rows, dtype=torch.float64) for x, rows in e.items()} for e in basis]
     try:
-        columns = _columns(reading, point, tensors, lambda value: value.tolist())
+        moved = _matrix([reading.along_orbit(point, x) for x in tensors])
+        derived = _matrix([reading.vertical(point, x) for x in tensors])
     except torch.linalg.LinAlgError:
         return LevelResult(Level.AUTODIFF, Outcome.FALSE, scope, _NO_INVERSE)
-    matrix = torch.tensor(columns, dtype=torch.float64)
-    values = (
-        torch.linalg.eigvalsh(matrix @ matrix.mT).clamp_min(0.0).sqrt()
-    )  # one per dimension of the group, even in a small space
-    ratio = (values[0] / values[-1]).item() if len(values) else 1.0
+    ratio = _smallest_ratio(moved)
     if not ratio > _SMALLEST:
-        return LevelResult(Level.AUTODIFF, Outcome.FALSE, scope, "a singular value of X -> V_X is zero", ratio)
-    return LevelResult(Level.AUTODIFF, Outcome.TESTED, scope, "all singular values of X -> V_X positive", ratio)
+        text = "a singular value of the differential of the declared action is zero"
+        return LevelResult(Level.AUTODIFF, Outcome.FALSE, scope, text, ratio)
+    difference = (moved - derived).abs().sum().item() / moved.abs().sum().clamp_min(1.0).item()
+    if not difference < TOLERANCE:  # also for NaN
+        text = f"V_X is not the differential of the declared action, relative difference above {TOLERANCE:g}"
+        return LevelResult(Level.AUTODIFF, Outcome.FALSE, scope, text, difference)
+    text = f"all singular values of the differential of the declared action positive, V_X within {TOLERANCE:g} of it"
+    return LevelResult(Level.AUTODIFF, Outcome.TESTED, scope, text, ratio)
+
+
+def _matrix(tangents: Sequence[Blocks[Tensor]]) -> Tensor:
+    """One row per tangent: its entries."""
+    rows = [torch.cat([value.detach().flatten() for value in blocks.values()]) for blocks in tangents]
+    return torch.stack(rows) if rows else torch.zeros(0, 0, dtype=torch.float64)
+
+
+def _smallest_ratio(rows: Tensor) -> float:
+    """Smallest singular value of the map, relative to the largest; one value per row, also where rows are short."""
+    count = len(rows)
+    if not count:
+        return 1.0  # a group of dimension 0
+    padded = torch.cat([rows, rows.new_zeros(count, count)], 1)
+    values = torch.linalg.svdvals(padded)
+    return (values[-1] / values[0]).item()
