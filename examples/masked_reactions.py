@@ -20,7 +20,6 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 import quotientgeo as qg
-from quotientgeo.model.checkpoint import load_weights
 
 BATCH_SIZE = 16  # the m of m-sharpness: the value is a mean over batches of a maximum, so it depends on m
 MAX_BATCHES: int | None = 2  # None: the whole file, 8 batches of 16
@@ -55,7 +54,7 @@ def load(checkpoint: str) -> nn.Module:
         model = qg.load_checkpoint(folder, ignore_unexpected=UNUSED_ALBERT)
     else:  # rxnfp's config.json does not say what kind of model it is for
         model = BertForMaskedLM(BertConfig.from_json_file(config))
-        load_weights(model, folder, ignore_unexpected=UNUSED_BERT)
+        qg.load_weights(model, folder, ignore_unexpected=UNUSED_BERT)
     _vocabulary.clear()
     _vocabulary.update(read_vocabulary(folder / "vocab.txt"))
     return model.eval()

@@ -31,6 +31,7 @@ _PUBLIC = {
     "ShiftBlock": "quotientgeo.model.blocks",
     "Leg": "quotientgeo.model.blocks",
     "load_checkpoint": "quotientgeo.model.checkpoint",
+    "load_weights": "quotientgeo.model.checkpoint",
     "save_checkpoint": "quotientgeo.model.saving",
     # measure
     "sharpness": "quotientgeo.measures.evaluate",

@@ -14,7 +14,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from quotientgeo.errors import DeclarationError
+from quotientgeo.errors import ArgumentError, DeclarationError
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class GL:
         if size is None:
             size = self.size if isinstance(self.size, int) else None
         if size is None:
-            raise DeclarationError(f"{self} has a symbolic size: pass size=<int> to work with numbers")
+            raise ArgumentError(f"{self} has a symbolic size: pass size=<int> to work with numbers")
         return size
 
     def dimension(self, size: int | None = None) -> int:
@@ -72,7 +72,7 @@ class GL:
         [condition^-1/2, condition^1/2] is drawn instead, since an element that does nothing would verify anything.
         """
         if not (isinstance(condition, Real) and 1.0 <= condition < float("inf")):
-            raise DeclarationError(f"random_element: condition must be a finite number >= 1, got {condition!r}")
+            raise ArgumentError(f"random_element: condition must be a finite number >= 1, got {condition!r}")
         k = self._numeric_size(size)
         if k == 1:
             exponent = torch.rand((*batch, 1, 1), generator=generator, dtype=torch.float64) - 0.5

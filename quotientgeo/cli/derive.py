@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from quotientgeo.cli.options import Json
-from quotientgeo.errors import CertificateError, DeclarationError, QuotientgeoError
+from quotientgeo.errors import ArgumentError, CertificateError, DeclarationError, QuotientgeoError
 from quotientgeo.symbolic.declaration_file import DEFINES, read_declaration
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ def _write(folder: Path, made: dict[Path, bytes]) -> None:
         for path, data in made.items():
             path.write_bytes(data)
     except OSError as error:
-        raise DeclarationError(f"{folder} cannot be written: {error.strerror}") from error
+        raise ArgumentError(f"{folder} cannot be written: {error.strerror}") from error
 
 
 def _show(geometries: list[Geometry], out: Path, json: bool) -> None:

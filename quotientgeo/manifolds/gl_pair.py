@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from operator import index
 from typing import Any, NoReturn
 
 import geoopt
 import torch
 from torch import Tensor
 
-from quotientgeo.errors import AbsentOperationError, ArgumentError, QuotientgeoError, ShapeError
+from quotientgeo.errors import AbsentOperationError, ArgumentError, DeclarationError, QuotientgeoError, ShapeError
 from quotientgeo.geometry.moving import MovingPair
 from quotientgeo.geometry.pair import GeodesicName, MetricName, require_declared
 
@@ -72,8 +73,7 @@ class GLPair(geoopt.Manifold):
         geodesic: "exact", or 1, 2, 3, 4.
 
     Raises:
-        ArgumentError: n or m is not a positive whole number.
-        DeclarationError: no such metric or geodesic.
+        ArgumentError: n or m is not a positive whole number, or there is no such metric or geodesic.
     """
 
     __scaling__ = geoopt.Manifold.__scaling__.copy()
@@ -84,10 +84,13 @@ class GLPair(geoopt.Manifold):
     def __init__(self, n: int, m: int, metric: MetricName = "invariant", geodesic: GeodesicName = "exact") -> None:
         super().__init__()
         for symbol, rows in (("n", n), ("m", m)):
-            if isinstance(rows, bool) or not isinstance(rows, int) or rows < 1:
+            if isinstance(rows, bool) or not hasattr(rows, "__index__") or index(rows) < 1:  # also of numpy
                 raise ArgumentError(f"GLPair: {symbol} must be a whole number of at least 1, got {rows!r}")
-        require_declared(metric, geodesic)
-        self.n, self.m, self.metric, self.geodesic = n, m, metric, geodesic
+        try:
+            require_declared(metric, geodesic)
+        except DeclarationError as error:  # what is declared elsewhere is an argument here
+            raise ArgumentError(f"GLPair: {error}") from error
+        self.n, self.m, self.metric, self.geodesic = index(n), index(m), metric, geodesic
 
     def extra_repr(self) -> str:
         return f"n={self.n}, m={self.m}, metric={self.metric!r}, geodesic={self.geodesic!r}"

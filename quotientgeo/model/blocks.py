@@ -109,7 +109,7 @@ class PairBlock:
     """A pair of factors on which ``group`` acts by G -> G A^-1, H -> H A^T; the function uses only W = G H'.
 
     G (n, h) and H (m, h) are the "factor" legs of each side stacked in order. ``kind``, ``layer`` and ``head`` only label
-    the block; ``geometry`` names a declared geometry other than the default one of the pair.
+    the block; ``geometry`` is for a declared geometry other than the default one of the pair, which is not there yet.
     """
 
     name: str
@@ -132,6 +132,11 @@ class PairBlock:
             given = str(self.group) if isinstance(self.group, GL) else repr(self.group)
             raise BlockError(
                 f"block {self.name!r}: the group must be a GL with a size in numbers, such as GL(64), got {given}"
+            )
+        if self.geometry is not None:
+            raise BlockError(
+                f"block {self.name!r}: a geometry of its own ({self.geometry!r}) is not there yet; leave it at None and choose "
+                "metric= in sharpness"
             )
 
     @property

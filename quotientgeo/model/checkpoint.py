@@ -161,7 +161,7 @@ def _config(folder: Path) -> Any:
     if not isinstance(raw, dict) or "model_type" not in raw:
         raise CheckpointError(
             f"{path} names no model_type, so its class is unknown: write a task file that builds the model, for instance "
-            "BertForMaskedLM(BertConfig.from_json_file(path)), and loads it with quotientgeo.model.checkpoint.load_weights"
+            "BertForMaskedLM(BertConfig.from_json_file(path)), and loads it with quotientgeo.load_weights"
         )
     try:
         from transformers import AutoConfig

@@ -10,7 +10,7 @@ from typing import Any, Literal, get_args
 import networkx as nx
 from torch import Tensor, nn
 
-from quotientgeo.errors import BlockError, DeclarationError
+from quotientgeo.errors import ArgumentError, BlockError
 from quotientgeo.model.architectures.registry import attention_blocks, inside
 from quotientgeo.model.architectures.unknown import attention_like, unknown_architecture
 from quotientgeo.model.blocks import Block, Leg, PairBlock, ShiftBlock
@@ -41,7 +41,7 @@ def symmetry_graph(model: nn.Module, symmetries: SymmetriesName = "attention") -
     start without a rule: ``SymmetryGraph(model)`` and ``graph.add(PairBlock(...))``.
     """
     if symmetries not in SYMMETRIES:
-        raise DeclarationError(f"symmetries must be one of {', '.join(map(repr, SYMMETRIES))}, got {symmetries!r}")
+        raise ArgumentError(f"symmetries must be one of {', '.join(map(repr, SYMMETRIES))}, got {symmetries!r}")
     if symmetries == "none":
         return SymmetryGraph(model)
     inventory(model)  # refuses what is no model

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from quotientgeo.errors import ArgumentError, DeclarationError, SymmetryError
+from quotientgeo.errors import ArgumentError, SymmetryError
 from quotientgeo.model.blocks import PairBlock
 from quotientgeo.model.inventory import storage_key
 
@@ -59,7 +59,7 @@ def stacked(blocks: Sequence[PairBlock], elements: dict[str, Tensor], like: Tens
 def moved_state(graph: SymmetryGraph, seed: int, condition: float, translations: float) -> dict[str, Any]:
     """See ``SymmetryGraph.move``."""
     if not (isinstance(translations, Real) and 0.0 <= translations < float("inf")):
-        raise DeclarationError(f"translations must be a finite number >= 0, got {translations!r}")
+        raise ArgumentError(f"translations must be a finite number >= 0, got {translations!r}")
     generator = torch.Generator().manual_seed(checked_seed(seed))
     params = act(graph, raised(dict(graph.parameters)), random_elements(graph.blocks, generator, condition))
     if translations:

@@ -218,4 +218,5 @@ def test_a_folder_that_cannot_be_written(derived: tuple[Path, Result], tmp_path:
     (tmp_path / "file").write_text("")
     done = run(derived[0] / "own.py", "--out", tmp_path / "file")
     assert done.exit_code == 2
+    assert done.stderr.splitlines()[-1].startswith("ArgumentError: ")
     assert "cannot be written" in done.stderr.splitlines()[-1]

@@ -125,6 +125,7 @@ HUGGING_FACE = {
     "DeiTForImageClassification": ("DeiTConfig", {"num_labels": 3}),
     "ViTMSNForImageClassification": ("ViTMSNConfig", {"num_labels": 3}),
     "Dinov2Model": ("Dinov2Config", {}),
+    "Dinov2ForImageClassification": ("Dinov2Config", {"num_labels": 3}),
 }  # fmt: skip
 TEXT = {"vocab_size": 29, "max_position_embeddings": 24}
 IMAGES = {"image_size": 8, "patch_size": 4, "num_channels": 1}

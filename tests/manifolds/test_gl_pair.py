@@ -8,6 +8,7 @@ import subprocess
 import sys
 
 import geoopt
+import numpy as np
 import pytest
 import torch
 
@@ -15,7 +16,6 @@ import quotientgeo as qg
 from quotientgeo.errors import (
     AbsentOperationError,
     ArgumentError,
-    DeclarationError,
     GeodesicCollapseError,
     NonFiniteError,
     RankDeficientError,
@@ -50,17 +50,23 @@ def test_it_is_a_complete_geoopt_manifold(manifold) -> None:
         ({"n": 0}, ArgumentError, "n must be a whole number"),
         ({"m": 2.0}, ArgumentError, r"m must be .* got 2.0"),
         ({"n": True}, ArgumentError, "n must be"),
-        ({"metric": "euclidean"}, DeclarationError, "'euclidean'"),
-        ({"metric": None}, DeclarationError, "None"),
-        ({"geodesic": 5}, DeclarationError, "5"),
-        ({"geodesic": 0}, DeclarationError, "0"),
-        ({"geodesic": True}, DeclarationError, "True"),
-        ({"geodesic": "2"}, DeclarationError, "'2'"),
+        ({"metric": "euclidean"}, ArgumentError, "'euclidean'"),
+        ({"metric": None}, ArgumentError, "None"),
+        ({"geodesic": 5}, ArgumentError, "5"),
+        ({"geodesic": 0}, ArgumentError, "0"),
+        ({"geodesic": True}, ArgumentError, "True"),
+        ({"geodesic": "2"}, ArgumentError, "'2'"),
     ],
 )
 def test_a_wrong_declaration_is_refused(arguments, error, says) -> None:
     with pytest.raises(error, match=says):
         qg.GLPair(**({"n": 3, "m": 4} | arguments))
+
+
+def test_sizes_of_other_integer_types_are_integers() -> None:
+    manifold = qg.GLPair(np.int64(4), torch.tensor(3))
+    assert (type(manifold.n), type(manifold.m)) == (int, int)
+    assert manifold.random(7, 2).shape == (7, 2)
 
 
 @pytest.mark.parametrize("shape", [(9,), (8, 3), (2, 8, 3), (9, 5), (9, 0), ()])

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 from torch import nn
 
 import quotientgeo as qg
 from quotientgeo.errors import BlockError, UnknownArchitectureError
+from quotientgeo.model import architectures
+from quotientgeo.model.architectures import registry
+from tests.helpers.folders import saved
 from tests.helpers.graphs import graph_of
 from tests.helpers.losses import tiny_batch, tiny_loss
 from tests.helpers.models import HUGGING_FACE, hf_batch, hugging_face, randomised, tiny, token_batch
@@ -29,6 +33,42 @@ def test_every_head_class_of_a_known_family_is_described(name):
     report = graph.verify(batch)
     report.require()
     assert report.residual < 1e-12
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["RobertaForMaskedLM", "XLMRobertaForMaskedLM", "CamembertForMaskedLM", "ElectraForPreTraining",
+     "DeiTForImageClassification", "ViTMSNForImageClassification", "Dinov2ForImageClassification"],
+)  # fmt: skip
+def test_poolers_of_every_known_family_are_ignored_and_said_so(name, tmp_path):
+    pytest.importorskip("transformers")
+    model = hugging_face(name)
+    saved(model, tmp_path)
+    stray = {f"{model.base_model_prefix}.pooler.dense.{part}": torch.zeros(16) for part in ("bias", "weight")}
+    file = tmp_path / "model.safetensors"
+    save_file(load_file(file) | stray, file)
+    assert qg.load_checkpoint(tmp_path).load_report.ignored == tuple(stray)
+
+
+def test_model_types_are_those_of_transformers_and_each_is_claimed_once():
+    transformers = pytest.importorskip("transformers")
+    claimed = [kind for module in registry.collected() for kind in module.MODEL_TYPES]
+    assert len(claimed) == len(set(claimed)) == len(registry.UNUSED)
+    for kind in claimed:
+        assert transformers.CONFIG_MAPPING[kind].model_type == kind
+    modules = [name for rule in registry.RULES for name in rule.modules]
+    assert len(modules) == len(set(modules))
+
+
+def test_an_architecture_is_one_file(tmp_path, monkeypatch):
+    before = registry.collected()
+    (tmp_path / "brand_new.py").write_text(
+        "from quotientgeo.model.architectures.bert import ATTENTION\nMODEL_TYPES = ('brand_new',)\nUNUSED = ()\n"
+    )
+    monkeypatch.setattr(architectures, "__path__", [*architectures.__path__, str(tmp_path)])
+    after = registry.collected()
+    assert [module.__name__.rpartition(".")[2] for module in after] == ["albert", "bert", "brand_new", "vit"]
+    assert next(module for module in after if module not in before).MODEL_TYPES == ("brand_new",)
 
 
 def test_cross_attention_of_a_decoder_has_its_own_blocks():

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 import quotientgeo as qg
-from quotientgeo.errors import BlockError, DeclarationError
+from quotientgeo.errors import ArgumentError, BlockError
 from tests.helpers.graphs import graph_of
 from tests.helpers.models import StackedHeads, tiny, token_batch
 
@@ -104,7 +104,7 @@ def test_symmetries_none_has_no_block_and_needs_no_rule():
     assert graph.stacks() == []
     assert graph.coverage().rest == graph.coverage().total == 8
     assert graph.verify(torch.ones(1, 3)).passed
-    with pytest.raises(DeclarationError, match="'attention', 'paper', 'none', got 'all'"):
+    with pytest.raises(ArgumentError, match="'attention', 'paper', 'none', got 'all'"):
         qg.symmetry_graph(model, symmetries="all")
 
 

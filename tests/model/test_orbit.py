@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 import quotientgeo as qg
-from quotientgeo.errors import DeclarationError, SymmetryError
+from quotientgeo.errors import ArgumentError, SymmetryError
 from quotientgeo.model.checkpoint import model_digest
 from quotientgeo.model.orbit import random_elements
 from tests.helpers.graphs import graph_of
@@ -130,9 +130,9 @@ def test_weights_that_overflow_their_dtype_are_an_error():
 def test_wrong_settings_are_refused():
     graph = graph_of(tiny())
     for condition in (0.5, float("nan"), float("inf")):
-        with pytest.raises(DeclarationError, match="condition must be a finite number >= 1"):
+        with pytest.raises(ArgumentError, match="condition must be a finite number >= 1"):
             graph.move(condition=condition)
-    with pytest.raises(DeclarationError, match="translations must be a finite number >= 0"):
+    with pytest.raises(ArgumentError, match="translations must be a finite number >= 0"):
         graph.move(translations=-1.0)
 
 

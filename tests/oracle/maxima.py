@@ -64,11 +64,6 @@ def load_maxima() -> list[Maximum]:
     return [from_dict(stored) for stored in json.loads(STORE.read_text())["maxima"]]
 
 
-def load_settings() -> dict[str, Any]:
-    """How they were computed: settings, versions, seconds."""
-    return json.loads(STORE.read_text())["settings"]
-
-
 def save_maxima(settings: dict[str, Any], maxima: list[Maximum]) -> None:
     """One line per maximum."""
     lines = ",\n".join(json.dumps(maximum.to_dict()) for maximum in maxima)

@@ -15,5 +15,5 @@ ATTENTION = SplitAttention(
     size="attention_head_size",
 )
 
-# tensors that checkpoints of this family carry where their class does not build them: no output depends on them
+MODEL_TYPES = ("albert",)
 UNUSED = ("*pooler.*", "sop_classifier.*")

@@ -22,5 +22,5 @@ ATTENTION = SplitAttention(
     size="self.attention_head_size",
 )
 
-# tensors of pre-training that checkpoints of this family carry where their class does not build them: no output depends on them
+MODEL_TYPES = ("bert", "roberta", "xlm-roberta", "camembert", "electra")
 UNUSED = ("*pooler.*", "cls.seq_relationship.*")

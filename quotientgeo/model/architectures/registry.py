@@ -1,17 +1,29 @@
-"""All architecture rules, and what they find in a model."""
+"""All architecture rules, collected from the files of this folder, and what they find in a model."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from importlib import import_module
+from pkgutil import iter_modules
+from typing import Any
 
 from torch import nn
 
-from quotientgeo.model.architectures import albert, bert, vit
+from quotientgeo.model import architectures
 from quotientgeo.model.blocks import PairBlock, ShiftBlock
 
-RULES = (bert.ATTENTION, albert.ATTENTION, vit.ATTENTION)
-UNUSED = {"bert": bert.UNUSED, "albert": albert.UNUSED, "vit": vit.UNUSED}  # by config.model_type
+
+def collected() -> list[Any]:
+    """The modules of this folder that declare an architecture, by name: see ``architectures``."""
+    names = sorted(found.name for found in iter_modules(architectures.__path__))
+    others = [name for name in names if name != __name__.rpartition(".")[2]]
+    modules = [import_module(f"quotientgeo.model.architectures.{name}") for name in others]
+    return [module for module in modules if hasattr(module, "ATTENTION")]
+
+
+RULES = tuple(module.ATTENTION for module in collected())
+UNUSED = {kind: module.UNUSED for module in collected() for kind in module.MODEL_TYPES}
 
 
 def attention_blocks(model: nn.Module, *, biases_as_rows: bool) -> tuple[list[PairBlock], list[ShiftBlock], list[str]]:

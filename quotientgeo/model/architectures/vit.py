@@ -16,5 +16,5 @@ ATTENTION = SplitAttention(
     size="head_dim",
 )
 
-# tensors of pre-training that checkpoints of this family carry where their class does not build them: no output depends on them
+MODEL_TYPES = ("vit", "deit", "vit_msn", "dinov2")
 UNUSED = ("*pooler.*",)
