@@ -78,9 +78,10 @@ def test_a_disk_that_refuses(geometry: Any, tmp_path: Path, monkeypatch: pytest.
     def full(*_: object, **__: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(Path, "write_text", full)
-    with pytest.raises(ArgumentError, match=r"a.py cannot be written: No space left on device"):
-        qg.generate(geometry, tmp_path / "a.py")
+    monkeypatch.setattr(Path, "write_bytes", full)
+    for name in ("a.py", "folder"):
+        with pytest.raises(ArgumentError, match=rf"{name} cannot be written: No space left on device"):
+            qg.generate(geometry, tmp_path / name)
 
 
 @pytest.mark.parametrize("sizes", [3, {"n": "a"}, {"z": 3}, {"n": -1}, {"n": True}, {"n": 2.5}])
