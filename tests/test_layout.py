@@ -76,6 +76,22 @@ def test_arrows_point_one_way(package: dict[str, str]) -> None:
     assert not layout.wrong_arrows(package)
 
 
+def rooms(page: str) -> dict[str, frozenset[str]]:
+    """The table of docs/ARCHITECTURE.md: room -> what it builds on."""
+    rows = re.findall(r"^\| `([^`|]+)` \| [^|]{10,} \|([^|]*)\|$", page, flags=re.MULTILINE)
+    return {room: frozenset(re.findall(r"`([^`]+)`", below)) for room, below in rows}
+
+
+def test_the_architecture_page_is_the_architecture(package: dict[str, str]) -> None:
+    page = (ROOT / "docs" / "ARCHITECTURE.md").read_text()
+    assert rooms(page) == layout.ARROWS
+    assert rooms(page.replace("| `errors`, `groups` |", "| `errors` |")) != layout.ARROWS, (
+        "a room that lost an arrow passes"
+    )
+    assert {layout.part_of(path) for path in package} == set(layout.ARROWS)
+    assert "docs/ARCHITECTURE.md" in (ROOT / "README.md").read_text()
+
+
 def test_no_file_is_too_long(python: dict[str, str]) -> None:
     assert not layout.long_files(python, LONG_FILES)
 
