@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from quotientgeo.errors import QuotientgeoError, TaskError
 from quotientgeo.model.checkpoint import load_checkpoint
+from quotientgeo.tasks.labels import Labels
 from quotientgeo.tasks.options import DataOptions
 from quotientgeo.tasks.protocol import Batch
 
@@ -106,6 +107,15 @@ class CheckpointTask(ABC):
         self._about |= {"examples": examples, "examples_in_data": total}
         if examples < total:
             self._notes.append(f"the first {examples} of {total} {what} in the data (all of them: --limit 0)")
+
+    def labelled(self, labels: Labels, indices: Sequence[int], reading: str) -> None:
+        """Say in the result how the labels were read, and that all are of one class where they are."""
+        self._about["labels_read_as"] = reading
+        if len(indices) > 1 and len(set(indices)) == 1:
+            self._notes.append(
+                f"all {len(indices)} examples have class {labels.name(indices[0])}: where the data is sorted by class, shuffle "
+                "it first or use all of it (--limit 0)"
+            )
 
     def tokenised(self, texts: int, length: int, counts: Counter[str]) -> None:
         """Say in the result how many texts were cut, and how many tokens the checkpoint does not know."""

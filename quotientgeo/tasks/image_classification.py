@@ -47,9 +47,9 @@ class ImageClassification(CheckpointTask):
     def read(self, data: Path, prepared: _Prepared) -> list[Batch]:
         files = list_images(data)
         chosen = files[: self.options.limit]
-        labels = torch.tensor(
-            [prepared.labels.index(path.parent.name, f"{data}: the folder of {path.name}") for path in chosen]
-        )
+        places = [f"{data}: the folder of {path.name}" for path in chosen]
+        indices, reading = prepared.labels.indices([path.parent.name for path in chosen], places)
+        labels = torch.tensor(indices)
         images = _open(chosen)
         found = [
             {"pixel_values": _pixels(prepared, images, chosen, part), "labels": labels[part]}
@@ -57,6 +57,7 @@ class ImageClassification(CheckpointTask):
         ]
         self._about["image_processor"] = type(prepared.processor).__name__
         self.used(len(chosen), len(files), "images, class by class in turn,")
+        self.labelled(prepared.labels, indices, reading)
         return found
 
 

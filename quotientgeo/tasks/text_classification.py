@@ -40,12 +40,9 @@ class TextClassification(CheckpointTask):
         table = read_table(data, self.options.limit)
         column = table.column(self.options.label_column, LABEL_COLUMNS, "--label-column")
         texts = read_texts(table, self.options)
-        labels = torch.tensor(
-            [
-                prepared.labels.index(row[column], f"{data}, example {number}")
-                for row, number in zip(table.rows, table.numbers, strict=True)
-            ]
-        )
+        places = [f"{data}, example {number}" for number in table.numbers]
+        indices, reading = prepared.labels.indices([row[column] for row in table.rows], places)
+        labels = torch.tensor(indices)
         length, found, counts = prepared.text.length(self.options), [], Counter[str]()
         for part in groups(len(texts), self.options.batch_size):
             batch, more = prepared.text.encode(texts[part], length)
@@ -53,5 +50,6 @@ class TextClassification(CheckpointTask):
             found.append(batch | {"labels": labels[part]})
             counts += more
         self.used(len(texts), table.total)
+        self.labelled(prepared.labels, indices, reading)
         self.tokenised(len(texts), length, counts)
         return found

@@ -13,7 +13,7 @@ from tests.helpers.models import randomised
 
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "good", "bad", "film", "was", "the", "it", "not", "very"]
 CLASSES = {"bad": 0, "good": 1, "Neutral": 2}
-REVIEWS = "text,label\nthe film was good,good\nit was not good,bad\nthe film was not very bad,neutral\na film,2\n"
+REVIEWS = "text,label\nthe film was good,good\nit was not good,bad\nthe film was not very bad,neutral\na film,NEUTRAL\n"
 
 
 def text_folder(folder: Path, name: str, *, dtype: torch.dtype = torch.float32, **changes: Any) -> Path:

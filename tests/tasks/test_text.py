@@ -59,7 +59,18 @@ def test_batches_hold_the_texts_in_order_with_their_classes(classifier: Path, tm
     assert set(first) == {"input_ids", "attention_mask", "token_type_ids", "labels"}
     assert all(type(batch) is dict for batch in batches)
     assert task.definitions["examples"] == task.definitions["examples_in_data"] == 4
+    assert task.definitions["labels_read_as"] == "class names"
     assert task.notes == []
+
+
+def test_a_head_of_one_class_is_noted(classifier: Path, tmp_path: Path) -> None:
+    data = write(tmp_path, "x.csv", "text,label\na film,1\nthe film,1\nit,0\n")
+    task, _, _ = run("text-classification", classifier, data, limit=2)
+    assert task.definitions["labels_read_as"] == "indices"
+    assert task.notes[1].startswith(
+        "all 2 examples have class good: where the data is sorted by class, shuffle it first"
+    )
+    assert not any("have class" in note for note in run("text-classification", classifier, data)[0].notes)
 
 
 def test_the_loss_is_the_sum_of_cross_entropies(classifier: Path, tmp_path: Path) -> None:
