@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import json
 import math
 import re
 from pathlib import Path
@@ -102,3 +103,41 @@ def test_the_first_command_prints_what_is_shown(monkeypatch: pytest.MonkeyPatch)
     assert done.exit_code == 0, done.output
     shown, found = (re.sub(r"[\d.]+ │\n|by \S+ relative", "…", text) for text in (shown, done.stdout))
     assert same(shown, found, tolerance=1e-3), done.stdout
+
+
+DEMO = re.compile(
+    r"attention heads change by (?P<weights>\d+) %, its outputs by (?P<outputs>\d+e-\d+)\.\n"
+    r"Adaptive sharpness rises by (?P<adaptive>\d+) %; geodesic sharpness stays the same to (?P<digits>\d+) digits\. "
+    r"Further along the orbit adaptive sharpness grows more than\n(?P<times>two)-thousandfold"
+)
+
+
+def test_the_numbers_of_the_demo_are_found() -> None:
+    assert DEMO.search(README) is not None
+
+
+@pytest.mark.slow
+def test_the_demo_finds_what_is_shown(tmp_path: Path) -> None:
+    """A default run, one minute."""
+    pytest.importorskip("transformers")
+    pytest.importorskip("datasets")
+    from matplotlib.image import imread
+
+    shown = DEMO.search(README)
+    assert shown is not None
+    done = CliRunner().invoke(app, ["demo", "--json", "--out", str(tmp_path)])
+    assert done.exit_code == 0, done.output
+    found = json.loads(done.stdout)
+    changes = {measure["key"]: measure["change"] for measure in found["measures"]}
+    assert f"{found['same_function']['weight_change']:.0%}" == f"{shown['weights']}%"
+    assert f"{changes['adaptive']:.0%}" == f"{shown['adaptive']}%"
+    # the size of rounding is the machine's
+    assert found["same_function"]["logit_difference"] < 10 * float(shown["outputs"])
+    assert max(abs(changes["invariant"]), abs(changes["mixed"])) < 10.0 ** (1 - int(shown["digits"]))
+    adaptive = [point for point in found["sweep"] if point["key"] == "adaptive"]
+    furthest = max(point["condition"] for point in adaptive)
+    ratios = [point["value"] / point["reference"] for point in adaptive if point["condition"] == furthest]
+    assert math.floor(min(ratios) / 1000) == {"two": 2}[shown["times"]]
+    stored, drawn = (imread(path) for path in (ROOT / "docs" / "demo.png", tmp_path / "figure.png"))
+    assert stored.shape == drawn.shape
+    assert abs(stored - drawn).mean() < 0.01, "docs/demo.png is not the figure.png of a default run"
