@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 # Beyond this range of singular values products of three small factors leave the range of float32.
 _ORDINARY = 1e12
+# Entries of h x h matrices that a CPU works on at a time: the graph of a pullback stays small, and its operands in the cache.
+_CHUNK_ENTRIES = 1 << 15
 
 
 class Transposed(NamedTuple):
@@ -44,10 +46,11 @@ class FirstOrder:
             raise ValueError(
                 f"FirstOrder needs one batch dimension, got singular values of shape {tuple(frames.s.shape)}"
             )
-        self._geometry = geometry
         self._F = (frames.F_G.mT.to(dtype).contiguous(), frames.F_H.mT.to(dtype).contiguous())
         self._Y = (torch.empty_like(self._F[0]), torch.empty_like(self._F[1]))
-        self._weights = geometry.weights()
+        blocks, h = frames.s.shape
+        size = max(1, _CHUNK_ENTRIES // (h * h)) if frames.s.device.type == "cpu" else blocks
+        self._chunks = [(slice(a, a + size), geometry.blocks(slice(a, a + size))) for a in range(0, blocks, size)]
         self._seen: tuple[Transposed, Tensor, Tensor] | None = None
 
     @staticmethod
@@ -64,16 +67,13 @@ class FirstOrder:
         until the ``pull``.
         """
         gram = torch.stack([z.N_G @ z.N_G.mT, z.N_H @ z.N_H.mT])
-        u, q = self._coefficients(z.c, gram)
+        parts = [_coefficients(geometry, z.c[some], gram[:, some]) for some, geometry in self._chunks]
+        u, q = (torch.cat(part, 1) for part in zip(*parts, strict=True))
         self._seen = (z, gram, q)
         for F, N, Y, u_side, q_side in zip(self._F, (z.N_G, z.N_H), self._Y, u, q, strict=True):
             torch.bmm(u_side.mT, F, out=Y)
             torch.baddbmm(Y, q_side.mT, N, out=Y)
         return self._Y[0].mT, self._Y[1].mT
-
-    def _coefficients(self, c: Tensor, gram: Tensor) -> tuple[Tensor, Tensor]:
-        w_G, w_H = self._weights
-        return self._geometry.coefficients(torch.stack([w_G * c, (w_H * c).mT]), gram)
 
     @torch.no_grad()
     def pull(self, dG: Tensor, dH: Tensor, out: Transposed) -> None:
@@ -87,21 +87,35 @@ class FirstOrder:
             torch.bmm(F, dY.mT, out=du[i])
             torch.bmm(N, dY.mT, out=dq[i])
             torch.bmm(q[i], dY, out=dN)
-        dc, d_gram = self._pull_coefficients(z.c, gram, du, dq)
-        out.c.copy_(dc)
+        d_gram = torch.empty_like(gram)
+        for some, geometry in self._chunks:
+            at = (slice(None), some)
+            _pull_coefficients(geometry, z.c[some], gram[at], (du[at], dq[at]), (out.c[some], d_gram[at]))
         for i, (F, N, _, dN) in enumerate(sides):
-            if d_gram is not None:
-                torch.baddbmm(dN, d_gram[i] + d_gram[i].mT, N, out=dN)
+            torch.baddbmm(dN, d_gram[i] + d_gram[i].mT, N, out=dN)
             torch.baddbmm(dN, q[i] @ du[i].mT, F, alpha=-1, out=dN)
 
-    def _pull_coefficients(self, c: Tensor, gram: Tensor, du: Tensor, dq: Tensor) -> tuple[Tensor, Tensor | None]:
-        """(dc, dC). The coefficients are computed again: a graph kept from ``move`` would be in memory together with all
-        activations of the model."""
-        with torch.enable_grad():
-            c, gram = c.detach().requires_grad_(), gram.detach().requires_grad_()
-            u, q = self._coefficients(c, gram)
-        moving = [(end, d_end) for end, d_end in ((u, du), (q, dq)) if end.requires_grad]  # q is constant at order 1
-        dc, d_gram = torch.autograd.grad(
-            [end for end, _ in moving], (c, gram), [d_end for _, d_end in moving], allow_unused=True
-        )
-        return dc, d_gram
+
+def _coefficients(geometry: PairGeometry, c: Tensor, gram: Tensor) -> tuple[Tensor, Tensor]:
+    """u, q (2, B, h, h) of the end points F u + N q."""
+    w_G, w_H = geometry.weights()
+    return geometry.coefficients(torch.stack([w_G * c, (w_H * c).mT]), gram)
+
+
+def _pull_coefficients(
+    geometry: PairGeometry, c: Tensor, gram: Tensor, d_ends: tuple[Tensor, Tensor], out: tuple[Tensor, Tensor]
+) -> None:
+    """Write (dc, dC) into ``out`` for gradients (du, dq). The coefficients are computed again: a graph kept from ``move`` would
+    be in memory together with all activations of the model."""
+    with torch.enable_grad():
+        c, gram = c.detach().requires_grad_(), gram.detach().requires_grad_()
+        ends = _coefficients(geometry, c, gram)
+    moving = [
+        (end, d_end) for end, d_end in zip(ends, d_ends, strict=True) if end.requires_grad
+    ]  # q is constant at order 1
+    found = torch.autograd.grad([end for end, _ in moving], (c, gram), [d for _, d in moving], allow_unused=True)
+    for target, gradient in zip(out, found, strict=True):
+        if gradient is None:
+            target.zero_()
+        else:
+            target.copy_(gradient)

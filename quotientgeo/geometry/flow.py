@@ -9,6 +9,12 @@ Y_G and E_G stay in the span of F_G and N_G, the part of the initial velocity V_
 x of shape (2h, h), from x = [I; 0] and the momentum [F_G'V_G; I] S, and only N_G'N_G enters. S may be divided by s_1. The Grams
 start at I whatever the spectrum is, so the one inverse is benign. Fixed-step RK4 of this system commutes with the group
 exactly, since the group acts linearly on points and momenta: a value from few steps is as invariant as an exact one.
+
+Geodesics exist on [0, 1] while |xi| < s_h / sqrt(2), horizontal or not. For |xi|^2 = |xi_G H'|^2 + |G xi_H'|^2 is constant and
+dW/dt = xi_G H' + G xi_H', so |dW/dt| <= sqrt(2) |xi|, and by Weyl s_h(W(t)) >= s_h - sqrt(2) |xi| t =: sigma(t) > 0. The
+gauge cannot run away: |xi| >= |xi_G| s_h(H) and s_h(H) >= s_h(W) / |G|_2 give |dG/dt|_2 <= |xi| |G|_2 / sigma, so |G|_2 stays
+bounded, likewise |H|_2; then s_h(G) and s_h(H) stay positive, all in a compact set of full rank. No larger multiple of s_h
+will do: along c = -|xi| e_h e_h', N = 0 in the balanced gauge the pair stays diagonal and s_h falls as s_h - sqrt(2) |xi| t.
 """
 
 from __future__ import annotations
@@ -85,14 +91,15 @@ class Reduced(NamedTuple):
     def own_gram(self, x: Tensor) -> Tensor:
         """Y'Y of coefficients x, (2, ..., h, h)."""
         h = x.shape[-1]
-        top, bottom = x[..., :h, :], x[..., h:, :]
-        return top.mT @ top + bottom.mT @ (self.gram @ bottom)
+        top, bottom = (part.reshape(-1, h, h) for part in x.tensor_split(2, -2))
+        gram = self.gram.expand(*x.shape[:-2], h, h).reshape(-1, h, h)
+        own: Tensor = torch.baddbmm(top.mT @ top, bottom.mT, gram @ bottom).view(*x.shape[:-2], h, h)
+        return own
 
     def rate(self, x: Tensor, e: Tensor) -> tuple[Tensor, Tensor]:
         """Time derivatives of coefficients and momenta. A singular Gram gives NaN, not an error: no wait for the device."""
-        inverse = _GramInverse.apply(self.own_gram(x))
-        velocity = (e @ inverse.flip(0)) / self.s
-        return velocity, (x * self.s) @ self.own_gram(velocity).flip(0)
+        velocity = e @ (_GramInverse.apply(self.own_gram(x)).flip(0) / self.s)
+        return velocity, x @ (self.s.mT * self.own_gram(velocity).flip(0))
 
 
 def integrate(
@@ -115,11 +122,11 @@ def integrate(
 
     for _ in range(steps):
         x1, e1 = stage(x, e)
-        x2, e2 = stage(x + dt / 2 * x1, e + dt / 2 * e1)
-        x3, e3 = stage(x + dt / 2 * x2, e + dt / 2 * e2)
-        x4, e4 = stage(x + dt * x3, e + dt * e3)
-        x = x + dt / 6 * (x1 + 2 * (x2 + x3) + x4)
-        e = e + dt / 6 * (e1 + 2 * (e2 + e3) + e4)
+        x2, e2 = stage(torch.add(x, x1, alpha=dt / 2), torch.add(e, e1, alpha=dt / 2))
+        x3, e3 = stage(torch.add(x, x2, alpha=dt / 2), torch.add(e, e2, alpha=dt / 2))
+        x4, e4 = stage(torch.add(x, x3, alpha=dt), torch.add(e, e3, alpha=dt))
+        x = x.add(x1 + x4, alpha=dt / 6).add(x2 + x3, alpha=dt / 3)
+        e = e.add(e1 + e4, alpha=dt / 6).add(e2 + e3, alpha=dt / 3)
     if watch is not None:
         watch(x)
     return x

@@ -2,7 +2,7 @@
 
 Canonical representation: the balanced gauge G = F_G s^1/2, H = F_H s^1/2, where G'G = H'H = diag(s); a tangent (X_G, X_H) has
 the squared norm |X_G s^1/2|^2 + |X_H s^1/2|^2 there. (da Silva, Dangel, Oore, ICML 2025, eq. 10 and 12; the paper gives no exact
-Exp.) The metric is not complete: geodesics surely exist while |xi| < s_h / sqrt(2), a tight bound; see ``flow``.
+Exp.) The metric is not complete: geodesics exist while |xi| < s_h / sqrt(2), and no larger bound holds for all (see ``flow``).
 """
 
 from __future__ import annotations

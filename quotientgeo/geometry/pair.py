@@ -140,6 +140,10 @@ class PairGeometry:
         """The same geometry with another number of Runge-Kutta steps (no effect where nothing is integrated)."""
         return replace(self, steps=steps)
 
+    def blocks(self, some: slice) -> PairGeometry:
+        """The same geometry of some of the points, along the first batch dimension."""
+        return replace(self, frames=Frames(*(part[some] for part in self.frames)))
+
     def zero(self) -> Horizontal:
         """z = 0."""
         return zeros(self.frames, self.dtype)

@@ -150,7 +150,7 @@ class BatchAscent:
         """Name the reason of a non-finite loss: a collapsing geodesic where one is found, else the loss itself."""
         step = int((~torch.isfinite(ascent.values)).nonzero()[0])
         for chart, piece in zip(self.problem.pairs, self.atlas.pieces(ascent.first_bad_point), strict=False):
-            chart.exact_geometry.require_regular(chart.unflatten(piece.double()), [b.name for b in chart.stack.blocks])
+            chart.geometry.require_regular(chart.unflatten(piece.double()), [b.name for b in chart.stack.blocks])
         raise NonFiniteLossError(
             f"the loss became {float(ascent.values[step])} at step {step} of start {start} (inside the ball): "
             "the model overflows there; use a smaller rho or a wider dtype"
@@ -194,8 +194,8 @@ class BatchAscent:
         refined: list[PairGeometry] = []
         for chart, piece in zip(self.problem.pairs, self.atlas.pieces(z), strict=False):
             at, names = chart.unflatten(piece.double()), [block.name for block in chart.stack.blocks]
-            chart.exact_geometry.require_regular(at, names)
-            refined.append(chart.geometry.with_steps(chart.exact_geometry.settled_steps(at, names)))
+            chart.geometry.require_regular(at, names)
+            refined.append(chart.geometry.with_steps(chart.geometry.settled_steps(at, names)))
         if all(new.steps == chart.geometry.steps for new, chart in zip(refined, self.problem.pairs, strict=True)):
             return maximum
         self.problem = self.problem.with_geometries(refined)

@@ -50,8 +50,7 @@ class PairChart:
     """All pair blocks of one shape: z = (c, N_G, N_H) in the canonical frames, moved along horizontal geodesics."""
 
     stack: PairStack
-    geometry: PairGeometry  # in the dtype of the ascent
-    exact_geometry: PairGeometry  # the same frames in float64, for norms and displacements
+    geometry: PairGeometry  # computes in the dtype of the ascent; norms, draws and diagnostics are float64 in any
 
     @property
     def _shapes(self) -> tuple[torch.Size, torch.Size, torch.Size]:
@@ -84,7 +83,7 @@ class PairChart:
         return PairMover(self) if FirstOrder.suits(self.geometry) else DifferentiatedMover(self)
 
     def random_direction(self, generator: torch.Generator) -> Tensor:
-        return self.flatten(draw_start(self.exact_geometry.frames, generator)).cpu()
+        return self.flatten(draw_start(self.geometry.frames, generator)).cpu()
 
     def shares(self, x: Tensor, y: Tensor) -> dict[str, Tensor]:
         parts = zip(self.stored(x), self.stored(y), strict=True)
@@ -92,7 +91,7 @@ class PairChart:
         return dict(zip((block.name for block in self.stack.blocks), c + N_G + N_H, strict=True))
 
     def squared_norm(self, z: Tensor) -> Tensor:
-        return self.exact_geometry.squared_norm(self.unflatten(z.double())).sum()
+        return self.geometry.squared_norm(self.unflatten(z.double())).sum()
 
 
 @dataclass(frozen=True)

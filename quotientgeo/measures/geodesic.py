@@ -65,7 +65,7 @@ def build(
             rank_tolerance=tolerance,
             names=[block.name for block in stack.blocks],
         )
-        pairs.append(PairChart(stack, exact.to(dtype), exact))
+        pairs.append(PairChart(stack, exact.to(dtype)))
     base = raised(float64, dtype)
     free: dict[str, Tensor | None] = {}
     for name, w in base.items():

@@ -18,7 +18,7 @@ from quotientgeo.geometry.pair import PairGeometry
 from quotientgeo.measures.charts import Atlas, ElementwiseChart, PairChart, Parameters, Stretch
 from quotientgeo.measures.objective import REENTRANT, Objective
 from quotientgeo.measures.tables import Table
-from quotientgeo.model.inventory import inventory
+from quotientgeo.model.inventory import inventory, untied_embeddings
 
 _SAME = 1e-12  # relative; the same rows go through the same operations, so the loss is the same number
 
@@ -37,7 +37,6 @@ class Problem:
     pairs: tuple[PairChart, ...] = ()
     frozen: dict[str, str] = field(default_factory=dict)
     left_out: dict[str, str] = field(default_factory=dict)
-    notes: tuple[str, ...] = ()
 
     def atlas(self, seen: Observation) -> Atlas:
         """Charts for one batch: tensors that its loss does not use have no coordinates, embedding tables only the rows that
@@ -56,11 +55,8 @@ class Problem:
 
     def with_geometries(self, geometries: list[PairGeometry]) -> Problem:
         """The same problem with other integrator settings in its pair charts."""
-        pairs = tuple(
-            replace(chart, geometry=geometry, exact_geometry=geometry.to(torch.float64))
-            for chart, geometry in zip(self.pairs, geometries, strict=True)
-        )
-        return replace(self, pairs=pairs)
+        pairs = zip(self.pairs, geometries, strict=True)
+        return replace(self, pairs=tuple(replace(chart, geometry=geometry) for chart, geometry in pairs))
 
 
 @dataclass(frozen=True)
@@ -139,20 +135,6 @@ def _hold(objective: Objective, parameters: Parameters, tables: Mapping[str, Tab
     except Exception:  # an index or a shape that only the whole table has
         return False
     return bool((again - loss).abs() <= _SAME * loss.abs())
-
-
-def untied_embeddings(model: nn.Module) -> dict[str, nn.Embedding]:
-    """Embedding tables that no other module shares, by the name of their weight."""
-    owners: dict[int, int] = {}
-    for module in model.modules():
-        for parameter in module.parameters(recurse=False):
-            owners[id(parameter)] = owners.get(id(parameter), 0) + 1
-    names = {id(p): name for name, p in model.named_parameters()}
-    return {
-        names[id(module.weight)]: module
-        for module in model.modules()
-        if isinstance(module, nn.Embedding) and owners.get(id(module.weight)) == 1
-    }
 
 
 def _zero_outside(gradient: Tensor, rows: Tensor) -> bool:

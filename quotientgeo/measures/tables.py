@@ -12,8 +12,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-SAVING = 2  # a table is made compact if this many times its read rows are no more than the whole,
-LARGE = 1 << 20  # and the whole has at least so many entries: a loss that looks at a small table sees all of it
+from quotientgeo.model import inventory
+
+# A table is made compact if this many times its read rows are no more than the whole, and if it is large: a loss that looks
+# at a small table sees all of it.
+SAVING = 2
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,7 +38,7 @@ class Table:
         embedding that renormalises its rows in place, or returns sparse gradients, keeps its own table.
         """
         count, padding = module.num_embeddings, module.padding_idx
-        small = module.weight.numel() < LARGE or SAVING * len(read) > count
+        small = module.weight.numel() < inventory.LARGE_TABLE or SAVING * len(read) > count
         if small or module.max_norm is not None or module.sparse:
             return None
         rows = read.tolist()

@@ -47,11 +47,16 @@ class Workspace:
             parameters = self._movers[i].move(pieces[i], parameters)
         return parameters
 
-    def pull(self, gradients: Gradients) -> Tensor:
-        """dL/dz (d,) at the last z, in a buffer that the next call overwrites."""
+    def pull(self, gradients: dict[str, Tensor | None]) -> Tensor:
+        """dL/dz (d,) at the last z, in a buffer that the next call overwrites. ``gradients`` is emptied on the way: no more of them
+        stay in memory than are still wanted."""
         if self._gradient is None:
             like = next(tensor for tensor in self._base.values() if tensor.is_floating_point())
             self._gradient = torch.zeros(sum(self._dimensions), dtype=like.dtype, device=like.device)
-        for mover, piece in zip(self._movers, self._gradient.split(self._dimensions), strict=True):
-            mover.pull(gradients, piece)
+        pieces, waiting = self._gradient.split(self._dimensions), list(self._order)
+        while waiting:
+            i = waiting.pop(0)
+            self._movers[i].pull(gradients, pieces[i])
+            for name in set(self._movers[i].names).difference(*(self._movers[j].names for j in waiting)):
+                gradients.pop(name, None)
         return self._gradient

@@ -10,6 +10,7 @@ from quotientgeo.errors import ArgumentError
 from quotientgeo.model.sharing import refuse_hidden_sharing, refuse_partial_sharing
 
 _Key = tuple[object, ...]
+LARGE_TABLE = 1 << 20  # entries of an embedding table from which its copies are avoided
 
 
 @dataclass(frozen=True)
@@ -58,3 +59,22 @@ def inventory(model: nn.Module) -> Inventory:
 
 def _described(value: object) -> str:
     return f"the class {value.__name__}: make one" if isinstance(value, type) else f"a {type(value).__name__}"
+
+
+def untied_embeddings(model: nn.Module) -> dict[str, nn.Embedding]:
+    """Embedding tables that no other module shares, by the name of their weight."""
+    owners: dict[int, int] = {}
+    for module in model.modules():
+        for parameter in module.parameters(recurse=False):
+            owners[id(parameter)] = owners.get(id(parameter), 0) + 1
+    names = {id(p): name for name, p in model.named_parameters()}
+    return {
+        names[id(module.weight)]: module
+        for module in model.modules()
+        if isinstance(module, nn.Embedding) and owners.get(id(module.weight)) == 1
+    }
+
+
+def large_tables(model: nn.Module) -> frozenset[str]:
+    """Names of those untied embeddings that are ``LARGE_TABLE`` entries or more: copies of them are worth avoiding."""
+    return frozenset(name for name, module in untied_embeddings(model).items() if module.weight.numel() >= LARGE_TABLE)

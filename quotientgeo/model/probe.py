@@ -74,13 +74,19 @@ class Probe:
         self._call.training = model.training
         self._buffers = {f"model.{name}": _double(b) for name, b in model.named_buffers()}
         self._batch = map_floats(batch)
+        self._rewritten: frozenset[str] | None = (
+            None  # parameters that the forward pass writes into; None before the first
+        )
 
     def __call__(self, params: Mapping[str, Tensor], seed: int) -> dict[str, Tensor]:
         """All floating tensors of the output, by where they were found. ``seed`` is for what the forward pass draws."""
-        given = {f"model.{name}": p.clone() for name, p in params.items()}  # a forward may write into its weights
+        known = self._rewritten
+        given = {f"model.{name}": p.clone() if known is None or name in known else p for name, p in params.items()}
         buffers = {name: b.clone() for name, b in self._buffers.items()}
         with seeded(seed, {p.device for p in params.values()}), _InDouble():
             output = self._output(given | buffers)
+        if known is None:
+            self._rewritten = frozenset(name for name in params if given[f"model.{name}"]._version > 0)
         found: dict[str, Tensor] = {}
         _collect(output, "", found)
         if not found:

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from quotientgeo.errors import NonFiniteLossError
+from quotientgeo.model.inventory import large_tables
 from quotientgeo.model.orbit import act, random_elements
 from quotientgeo.model.probe import Probe
 from quotientgeo.model.scales import LAST_BITS, Scales, distances
@@ -61,10 +62,11 @@ class Trial:
 
         Factors move by G + e U (V' G) and H + e U (V' H) with random U, V, so that zero rows (a fresh bias) take part and the
         gauge does not matter; trained entries of the rest move by w (1 + e u), so that exact zeros stay zero, as they do in a
-        measure.
+        measure. Large embedding tables, whose rows are inputs like any other, stay: another copy would be the largest of all.
         """
         generator = torch.Generator().manual_seed(self.seed + 2)
-        params = {name: self._rescaled(name, w, generator) for name, w in self.base.items()}
+        kept = large_tables(self.graph.model)
+        params = {name: w if name in kept else self._rescaled(name, w, generator) for name, w in self.base.items()}
         for stack in self.graph.stacks():
             G, H = (_mixed_rows(factor, generator) for factor in stack.read(params))
             params = stack.write(params, G, H)
@@ -74,9 +76,10 @@ class Trial:
         """The largest absolute change of each output entry when every weight changes in its last bits, in DRAWS tries."""
         generator = torch.Generator().manual_seed(self.seed + 3)
         found = {name: torch.zeros_like(tensor) for name, tensor in self.reference.items()}
+        kept = large_tables(self.graph.model)
         with torch.no_grad():
             for _ in range(DRAWS):
-                params = {name: _last_bits(w, generator) for name, w in self.base.items()}
+                params = {name: w if name in kept else _last_bits(w, generator) for name, w in self.base.items()}
                 for name, tensor in self._outputs(params).items():
                     seen = distances(tensor, self.reference[name]) if name in found else None
                     if seen is not None:

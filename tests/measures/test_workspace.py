@@ -6,12 +6,13 @@ import pytest
 import torch
 from torch import nn
 
-from quotientgeo.measures import adaptive, geodesic, tables
+from quotientgeo.measures import adaptive, geodesic
 from quotientgeo.measures.ascent import BatchAscent
 from quotientgeo.measures.movers import DifferentiatedMover, PairMover
 from quotientgeo.measures.objective import Objective
 from quotientgeo.measures.problem import raised
 from quotientgeo.measures.tables import Table
+from quotientgeo.model import inventory
 from quotientgeo.model.graph import symmetry_graph
 from tests.helpers.losses import masked_batch, masked_loss
 from tests.helpers.models import hugging_face
@@ -140,7 +141,7 @@ IDS = {
 class TestCompactTables:
     @pytest.fixture(autouse=True)
     def every_size(self, monkeypatch):
-        monkeypatch.setattr(tables, "LARGE", 0)
+        monkeypatch.setattr(inventory, "LARGE_TABLE", 0)
 
     @pytest.mark.parametrize("padding", [None, 0, 2])
     @pytest.mark.parametrize("ids", IDS.values(), ids=IDS.keys())
@@ -150,7 +151,7 @@ class TestCompactTables:
         batch = {"ids": ids, "labels": torch.tensor([0, 2])}
         compact = ascent_of(model, reader_loss, batch, measure="adaptive")
         assert set(compact.seen.tables) == {"embed.weight"}
-        monkeypatch.setattr(tables, "LARGE", 1 << 40)
+        monkeypatch.setattr(inventory, "LARGE_TABLE", 1 << 40)
         dense = ascent_of(model, reader_loss, batch, measure="adaptive")
         assert not dense.seen.tables
         for z in (dense.atlas.zero(), dense.atlas.random_point(torch.Generator().manual_seed(1), RHO)):

@@ -61,7 +61,7 @@ class Problem:
         found = Tangent()
         for chart, piece in zip(self.ascent.atlas.charts, self.ascent.atlas.pieces(z), strict=True):
             if isinstance(chart, PairChart):
-                xi_G, xi_H = chart.exact_geometry.displacement(chart.unflatten(piece))
+                xi_G, xi_H = chart.geometry.displacement(chart.unflatten(piece))
                 for i, block in enumerate(chart.stack.blocks):
                     found.pairs[block.name] = (xi_G[i], xi_H[i])
             else:
@@ -84,7 +84,7 @@ class Problem:
         for chart in self.ascent.atlas.charts:
             if isinstance(chart, PairChart):
                 sides = [torch.stack([tangent.pairs[b.name][k] for b in chart.stack.blocks]) for k in (0, 1)]
-                z: Horizontal = chart.exact_geometry.coordinates(*sides)
+                z: Horizontal = chart.geometry.coordinates(*sides)
                 pieces.append(chart.flatten(z))
             else:
                 for stretch in chart.stretches:
