@@ -91,7 +91,10 @@ class _Run:
             model, self.loaded.task.loss, batches, **arguments, rho=s.rho, steps=s.steps, seed=s.seed, progress=tell
         )
         self.done += len(batches) * s.steps
-        return replace(result, definitions=result.definitions | self.loaded.definitions)
+        known = dict(self.loaded.definitions)
+        if model is not self.loaded.model:  # moved weights are written as they were measured, under their own digest
+            del known["model_digest"], known["stored_dtypes"]
+        return replace(result, definitions=result.definitions | known)
 
 
 def run_demo(

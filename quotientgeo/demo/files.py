@@ -8,6 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from quotientgeo import __version__
 from quotientgeo.demo.assets import BATCH_SIZE, CHECKPOINT, DIGITS, HELD_OUT, SHIPPED, Loaded
 from quotientgeo.demo.outcome import ROUNDING, Comparison, DemoResult
@@ -47,7 +49,13 @@ def write_demo(result: DemoResult, loaded: Loaded, out: str | Path) -> Path:
             shutil.copytree(folder, out / folder.name, dirs_exist_ok=True)
         shutil.copy(SHIPPED / "README.md", out)
         with tempfile.TemporaryDirectory(dir=out) as fresh:
-            made = save_checkpoint(loaded.model, Path(fresh) / MOVED, like=CHECKPOINT, state=result.moved_state)
+            made = save_checkpoint(
+                loaded.model,
+                Path(fresh) / MOVED,
+                like=CHECKPOINT,
+                state=result.moved_state,
+                dtype=torch.float64,  # rounded to float32 it would not be the network that was measured
+            )
             shutil.copytree(made, out / MOVED, dirs_exist_ok=True)
     except (OSError, shutil.Error) as error:
         raise ArgumentError(f"{out}: {getattr(error, 'strerror', None) or error}") from error

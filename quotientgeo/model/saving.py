@@ -29,7 +29,12 @@ _LEFT_BEHIND = (
 
 
 def save_checkpoint(
-    model: nn.Module, folder: str | Path, *, like: str | Path, state: Mapping[str, Any] | None = None
+    model: nn.Module,
+    folder: str | Path,
+    *,
+    like: str | Path,
+    state: Mapping[str, Any] | None = None,
+    dtype: torch.dtype | None = None,
 ) -> Path:
     """Write a model as the Hugging Face folder ``folder``, whose files are those of ``like`` but for the weights.
 
@@ -37,7 +42,8 @@ def save_checkpoint(
     Everything else there (config.json, tokenizer, image processor, ...) is copied. Weights become one model.safetensors.
 
     model: what ``load_checkpoint(like)`` gave. state: a state dict to write in place of the model's own, for instance
-    ``symmetry_graph(model).move()``. The folder appears complete or not at all.
+    ``symmetry_graph(model).move()``. dtype: of the floating tensors that are written, None for those of ``like``.
+    The folder appears complete or not at all.
 
     Raises CheckpointError where ``folder`` exists and is not empty or cannot be written, or a value does not fit its dtype.
     """
@@ -47,9 +53,11 @@ def save_checkpoint(
     if not isinstance(model, nn.Module) or not (state is None or isinstance(state, Mapping)):
         given = model if not isinstance(model, nn.Module) else state
         raise CheckpointError(f"save_checkpoint takes a model, and a state dict or None, got a {type(given).__name__}")
-    _require_free(folder, like)
+    require_free(folder, like)
     stored, _ = read_weights(like)
-    tensors = _as_stored(dict(model.state_dict() if state is None else state), stored, respelled(model, stored)[1])
+    tensors = _as_stored(
+        dict(model.state_dict() if state is None else state), stored, respelled(model, stored)[1], dtype
+    )
     partial = folder.parent / f".{folder.name}.partial-{os.getpid()}"
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
@@ -63,7 +71,8 @@ def save_checkpoint(
     return folder
 
 
-def _require_free(folder: Path, like: Path) -> None:
+def require_free(folder: Path, like: Path) -> None:
+    """Raises CheckpointError where a checkpoint like ``like`` could not be written to ``folder``."""
     if not like.is_dir():
         raise CheckpointError(f"{like} is no checkpoint folder to take names, dtypes and other files from")
     if folder.is_dir() and any(folder.iterdir()):
@@ -76,8 +85,10 @@ def _require_free(folder: Path, like: Path) -> None:
         raise CheckpointError(f"{folder} lies inside the checkpoint {like}: choose a folder elsewhere")
 
 
-def _as_stored(state: Mapping[str, Any], stored: Mapping[str, Tensor], renamed: Mapping[str, str]) -> dict[str, Tensor]:
-    """The values of ``state`` under the names and in the dtypes of ``stored``."""
+def _as_stored(
+    state: Mapping[str, Any], stored: Mapping[str, Tensor], renamed: Mapping[str, str], dtype: torch.dtype | None
+) -> dict[str, Tensor]:
+    """The values of ``state`` under the names and in the dtypes of ``stored``, or floating ones in ``dtype``."""
     tensors, placed = {}, set()
     for name, before in stored.items():
         value = state.get(renamed.get(name, name))
@@ -89,11 +100,10 @@ def _as_stored(state: Mapping[str, Any], stored: Mapping[str, Tensor], renamed: 
             raise CheckpointError(
                 f"{name!r} has shape {tuple(value.shape)}, but {tuple(before.shape)} in the checkpoint"
             )
-        new = value.detach().cpu().to(before.dtype)
+        kind = dtype if dtype is not None and before.is_floating_point() else before.dtype
+        new = value.detach().cpu().to(kind)
         if before.is_floating_point() and not torch.equal(torch.isfinite(new), torch.isfinite(value.detach().cpu())):
-            raise CheckpointError(
-                f"values of {name!r} overflow {before.dtype}, the type in which the checkpoint stores it"
-            )
+            raise CheckpointError(f"values of {name!r} overflow {kind}, the type in which the checkpoint stores it")
         tensors[name] = new.contiguous().clone()  # names that share memory are stored apart
     lost = [name for name, value in state.items() if isinstance(value, Tensor) and storage_key(value) not in placed]
     if lost:
