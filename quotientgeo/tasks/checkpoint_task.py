@@ -19,8 +19,10 @@ from quotientgeo.model.checkpoint import load_checkpoint
 from quotientgeo.tasks.labels import Labels
 from quotientgeo.tasks.options import DataOptions
 from quotientgeo.tasks.protocol import Batch
+from quotientgeo.tasks.text import LABEL_COLUMNS, TEXT_COLUMNS, Texts
 
 NOT_ASKED = -100  # the label of a position that carries no loss
+MOST_NAMED = 5  # examples named one by one
 MANY_UNKNOWN = 0.1  # share of unknown tokens that is worth a remark
 
 
@@ -108,6 +110,24 @@ class CheckpointTask(ABC):
         if examples < total:
             self._notes.append(f"the first {examples} of {total} {what} in the data (all of them: --limit 0)")
 
+    def columns(self, found: Texts, label: str | None = None) -> None:
+        """Say in the result which columns of a table were used, where others could have been meant, and what was empty."""
+        self._about["text_columns"] = list(found.columns)
+        meant = [("text", self.options.text_column, found.columns[0], TEXT_COLUMNS)]
+        if label is not None:
+            self._about["label_column"] = label
+            meant.append(("label", self.options.label_column, label, LABEL_COLUMNS))
+        for what, given, used, usual in meant:
+            others = [repr(name) for name in usual if name in found.table.columns and name != used]
+            if given is None and others:
+                self._notes.append(
+                    f"the {what}s are those of column {used!r}; there is {' and '.join(others)}, too (--{what}-column)"
+                )
+        if found.empty:
+            self._about["examples"] -= len(found.empty)
+            shown = ", ".join(map(str, found.empty[:MOST_NAMED])) + (", ..." if len(found.empty) > MOST_NAMED else "")
+            self._notes.append(f"{len(found.empty)} examples have no text and were left out: {shown}")
+
     def labelled(self, labels: Labels, indices: Sequence[int], reading: str) -> None:
         """Say in the result how the labels were read, and that all are of one class where they are."""
         self._about["labels_read_as"] = reading
@@ -122,9 +142,8 @@ class CheckpointTask(ABC):
         cut, tokens, unknown = counts["cut"], counts["tokens"], counts["unknown"]
         self._about |= {"tokens_at_most": length, "texts_cut": cut, "tokens": tokens, "unknown_tokens": unknown}
         if cut:
-            self._notes.append(
-                f"{cut} of {texts} texts are longer than {length} tokens and were cut there (--max-length)"
-            )
+            why = "--max-length" if length == self.options.max_length else "the model takes no more"
+            self._notes.append(f"{cut} of {texts} texts are longer than {length} tokens and were cut there ({why})")
         if unknown > MANY_UNKNOWN * tokens:
             self._notes.append(
                 f"{unknown} of {tokens} tokens are unknown to this checkpoint: are these texts of its kind?"

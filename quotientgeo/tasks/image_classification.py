@@ -111,7 +111,11 @@ def _pixels(prepared: _Prepared, images: Any, files: list[Path], part: slice) ->
     opened = []
     for index in range(part.start, part.stop):
         try:
-            opened.append(images[index]["image"].convert(prepared.mode))
+            image = images[index]["image"]
+            _require_bytes(image.mode, files[index])
+            opened.append(image.convert(prepared.mode))
+        except DataError:
+            raise
         except Exception as error:
             words = " ".join(str(error).split()) or type(error).__name__
             raise DataError(f"{files[index]} cannot be read as an image: {words}") from error
@@ -122,3 +126,12 @@ def _pixels(prepared: _Prepared, images: Any, files: list[Path], part: slice) ->
         raise DataError(
             f"the checkpoint's image processor failed on {prepared.mode} images, from {files[part.start]} on: {words}"
         ) from error
+
+
+def _require_bytes(mode: str, file: Path) -> None:
+    """Refuse pixels of more than 8 bits: PIL would cut all that is above 255 off, without a word."""
+    if mode in ("I", "F") or mode.startswith("I;"):
+        raise DataError(
+            f"{file} holds pixels of more than 8 bits (PIL's mode {mode!r}), and what they mean as 0..255 is not known: "
+            "convert it to 8 bits in the way in which the model's training images were, or write a task file"
+        )

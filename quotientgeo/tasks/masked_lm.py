@@ -36,9 +36,10 @@ class MaskedLM(CheckpointTask):
         return text
 
     def read(self, data: Path, prepared: TextModel) -> list[Batch]:
-        table = read_table(data, self.options.limit)
-        texts = read_texts(table, self.options)
-        length, found, counts = prepared.length(self.options), [], Counter[str]()
+        whole = read_table(data, self.options.limit)
+        found = read_texts(whole, self.options)
+        table, texts = found.table, found.texts
+        length, batches, counts = prepared.length(self.options), list[Batch](), Counter[str]()
         for part in groups(len(texts), self.options.batch_size):
             batch, more = prepared.encode(texts[part], length)
             free = (batch.pop("special_tokens_mask") == 0) & (batch["attention_mask"] != 0)
@@ -47,11 +48,12 @@ class MaskedLM(CheckpointTask):
             )
             labels = torch.where(chosen, batch["input_ids"], NOT_ASKED)
             batch["input_ids"] = batch["input_ids"].masked_fill(chosen, prepared.tokenizer.mask_token_id)
-            found.append(batch | {"labels": labels})
+            batches.append(batch | {"labels": labels})
             counts += more
-        self.used(len(texts), table.total)
+        self.used(len(whole.rows), whole.total)
+        self.columns(found)
         self.tokenised(len(texts), length, counts)
-        return found
+        return batches
 
     def _mask(self, free: Tensor, number: int, data: Path) -> Tensor:
         """Which positions of one text are masked; bool, (length,)."""

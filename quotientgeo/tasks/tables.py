@@ -5,12 +5,13 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 from warnings import catch_warnings, filterwarnings
 
 from quotientgeo.errors import DataError
+from quotientgeo.tasks.csv_faults import diagnosis, separator_of
 
 # ending -> the reader of ``datasets``, and its options
 READERS: dict[str, tuple[str, dict[str, Any]]] = {
@@ -35,6 +36,10 @@ class Table:
     numbers: tuple[int, ...]
     total: int
 
+    def only(self, kept: Sequence[int]) -> Table:
+        """The rows at these places."""
+        return replace(self, rows=tuple(self.rows[i] for i in kept), numbers=tuple(self.numbers[i] for i in kept))
+
     def column(self, name: str | None, usual: Sequence[str], option: str) -> str:
         """The column called ``name``, or where that is None the first of the ``usual`` names that there is.
 
@@ -46,8 +51,10 @@ class Table:
         if found:
             return found[0]
         wanted = repr(name) if name is not None else " or ".join(map(repr, usual))
+        other = separator_of(self.columns[0]) if len(self.columns) == 1 else None
+        fix = f"is it separated by {other}? save it with commas" if other else f"name one with {option}"
         raise DataError(
-            f"{self.path} has no column {wanted} (its columns: {', '.join(map(repr, self.columns))}): name one with {option}"
+            f"{self.path} has no column {wanted} (its columns: {', '.join(map(repr, self.columns))}): {fix}"
         )
 
 
@@ -75,7 +82,8 @@ def read_table(path: Path, limit: int | None) -> Table:
         except Exception as error:
             if "corresponds to no data" in str(error):  # what datasets says of a file without rows
                 raise DataError(f"{path} holds no examples") from error
-            raise DataError(f"{path} cannot be read as {reader}: {_cause(error)}") from error
+            words = (diagnosis(path, options["sep"]) if reader == "csv" else None) or _cause(error)
+            raise DataError(f"{path} cannot be read as {reader}: {words}") from error
     if not rows:
         raise DataError(f"{path} holds no examples")
     return Table(path, columns, rows, numbers, total)

@@ -91,8 +91,21 @@ class TextModel:
         return shortest
 
 
-def read_texts(table: Table, options: DataOptions) -> list[tuple[str, ...]]:
-    """One text, or a pair of texts, of each row."""
+@dataclass(frozen=True)
+class Texts:
+    """One text, or a pair of texts, of each row of ``table`` that has one. columns: where they stand.
+
+    empty: numbers of the rows that were left out, because a text in them is missing or blank.
+    """
+
+    table: Table
+    texts: list[tuple[str, ...]]
+    columns: tuple[str, ...]
+    empty: tuple[int, ...]
+
+
+def read_texts(table: Table, options: DataOptions) -> Texts:
+    """The texts of a table. Raises DataError where a column is missing, a value is no text, or none is left."""
     names = options.text_column
     if names is not None and names not in table.columns and "," in names:
         columns = [table.column(name.strip(), (), "--text-column") for name in names.split(",")]
@@ -100,11 +113,24 @@ def read_texts(table: Table, options: DataOptions) -> list[tuple[str, ...]]:
         columns = [table.column(names, TEXT_COLUMNS, "--text-column")]
     if len(columns) > 2:
         raise DataError(f"--text-column names {len(columns)} columns: a tokenizer takes one text or a pair of texts")
-    for row, number in zip(table.rows, table.numbers, strict=True):
-        for column in columns:
-            if not isinstance(row[column], (str, int, float)):
-                raise DataError(f"{table.path}, example {number}: {column!r} is {row[column]!r}, not a text")
-    return [tuple(str(row[column]) for column in columns) for row in table.rows]
+    texts, kept = [], []
+    for i, (row, number) in enumerate(zip(table.rows, table.numbers, strict=True)):
+        values = [row[column] for column in columns]
+        for column, value in zip(columns, values, strict=True):
+            if not (value is None or isinstance(value, (str, int, float))):
+                raise DataError(f"{table.path}, example {number}: {column!r} is {value!r}, not a text")
+        if not any(_missing(value) for value in values):
+            texts.append(tuple(map(str, values)))
+            kept.append(i)
+    if not texts:
+        raise DataError(f"{table.path}: the {len(table.rows)} examples read have no text in {', '.join(columns)}")
+    empty = tuple(number for i, number in enumerate(table.numbers) if i not in set(kept))
+    return Texts(table.only(kept), texts, tuple(columns), empty)
+
+
+def _missing(value: Any) -> bool:
+    """Nothing, not a number, or blank."""
+    return value is None or value != value or not str(value).strip()
 
 
 def _tokenizer(folder: Path) -> Any:

@@ -37,19 +37,21 @@ class TextClassification(CheckpointTask):
         return _Prepared(TextModel.of(folder, model), Labels.of(config, self.name))
 
     def read(self, data: Path, prepared: _Prepared) -> list[Batch]:
-        table = read_table(data, self.options.limit)
-        column = table.column(self.options.label_column, LABEL_COLUMNS, "--label-column")
-        texts = read_texts(table, self.options)
+        whole = read_table(data, self.options.limit)
+        column = whole.column(self.options.label_column, LABEL_COLUMNS, "--label-column")
+        found = read_texts(whole, self.options)
+        table, texts = found.table, found.texts
         places = [f"{data}, example {number}" for number in table.numbers]
         indices, reading = prepared.labels.indices([row[column] for row in table.rows], places)
         labels = torch.tensor(indices)
-        length, found, counts = prepared.text.length(self.options), [], Counter[str]()
+        length, batches, counts = prepared.text.length(self.options), list[Batch](), Counter[str]()
         for part in groups(len(texts), self.options.batch_size):
             batch, more = prepared.text.encode(texts[part], length)
             del batch["special_tokens_mask"]
-            found.append(batch | {"labels": labels[part]})
+            batches.append(batch | {"labels": labels[part]})
             counts += more
-        self.used(len(texts), table.total)
+        self.used(len(whole.rows), whole.total)
+        self.columns(found, column)
         self.labelled(prepared.labels, indices, reading)
         self.tokenised(len(texts), length, counts)
-        return found
+        return batches

@@ -90,6 +90,9 @@ def test_columns_are_found_by_name_or_by_habit(tmp_path: Path) -> None:
     for name in (None, "z"):
         with pytest.raises(DataError, match=r"its columns: 'sentence', 'y'\): name one with --label-column"):
             table.column(name, ("label",), "--label-column")
+    table = read_table(write(tmp_path, "semi.csv", "text;label\na;1\n"), None)
+    with pytest.raises(DataError, match=r"no column 'text' \(its columns: 'text;label'\): is it separated by ;\?"):
+        table.column(None, ("text",), "--text-column")
 
 
 @pytest.mark.parametrize(
@@ -100,7 +103,10 @@ def test_columns_are_found_by_name_or_by_habit(tmp_path: Path) -> None:
         ("x.txt", "\n \n", "holds no examples"),
         ("x.jsonl", '{"text": ', "cannot be read as json"),
         ("x.csv", 'text,label\n"a,1\n', "cannot be read as csv"),
-        ("x.csv", "text,label\na,1,2,3\n", "cannot be read as csv: ParserWarning"),
+        ("x.csv", "text,label\na,1,2,3\n", "line 2 has 4 fields for 2 columns; quote texts that contain a comma"),
+        ("x.csv", 'text,label\n"a\nb",1\nc, d,0\n', "line 4 has 3 fields for 2 columns"),
+        ("x.tsv", "text\tlabel\na\tb\t0\n", "line 2 has 3 fields for 2 columns; quote texts that contain a tab"),
+        ("x.csv", "text;label\na, b;1\n", r"is it separated by ;\? save it with commas"),
         ("x.docx", "a", r"ending that is not known: expected \.csv"),
         ("x", "a", "ending that is not known"),
     ],
@@ -119,8 +125,11 @@ def test_a_missing_file_a_folder_and_another_encoding(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="is a folder"):
         read_table(tmp_path, None)
     (tmp_path / "x.csv").write_bytes("text\né\n".encode("latin-1"))
-    with pytest.raises(DataError, match="UnicodeDecodeError"):
+    with pytest.raises(DataError, match=r"not UTF-8 \(line 2\): save it as UTF-8"):
         read_table(tmp_path / "x.csv", None)
+    (tmp_path / "x.csv.gz").write_bytes(gzip.compress("text\na\né\n".encode("latin-1")))
+    with pytest.raises(DataError, match=r"not UTF-8 \(line 3\): save it as UTF-8"):
+        read_table(tmp_path / "x.csv.gz", None)
 
 
 def test_nothing_is_left_behind_and_screen_and_settings_are_untouched(

@@ -130,6 +130,7 @@ def test_texts_are_cut_where_the_model_ends(classifier: Path, tmp_path: Path) ->
     task, model, (batch,) = run("text-classification", classifier, data)
     assert batch["input_ids"].shape == (1, 20)
     task.loss(model, batch)  # would fail beyond the 20 positions
+    assert task.notes == ["1 of 1 texts are longer than 20 tokens and were cut there (the model takes no more)"]
 
 
 def test_positions_after_the_padding_index_are_those_of_roberta() -> None:
@@ -202,7 +203,16 @@ def test_masks_depend_on_the_seed_and_the_text_alone(masker: Path, tmp_path: Pat
 
 def test_a_text_without_a_token_is_named(masker: Path, tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"x\.csv, example 2 holds no token that could be masked"):
-        run("masked-lm", masker, write(tmp_path, "x.csv", 'text,n\na film,1\n" ",2\n'))
+        run("masked-lm", masker, write(tmp_path, "x.csv", "text,n\na film,1\n\x7f,2\n"))
+
+
+def test_an_empty_text_is_left_out_of_the_masked_too(masker: Path, tmp_path: Path) -> None:
+    full = write(tmp_path, "x.csv", 'text,n\nthe film was good,1\n" ",2\nit was not very bad,3\n')
+    task, _, (batch,) = run("masked-lm", masker, full)
+    assert len(batch["input_ids"]) == 2
+    assert task.notes == ["1 examples have no text and were left out: 2"]
+    _, _, (other,) = run("masked-lm", masker, write(tmp_path, "y.csv", full.read_text().replace('" "', "film")))
+    assert torch.equal(batch["labels"], other["labels"][[0, 2]])  # the masks of the others are what they were
 
 
 def test_a_model_with_the_heads_of_pre_training_is_one_for_masks(tmp_path: Path) -> None:
@@ -265,10 +275,40 @@ def test_bad_data_is_a_named_error(
         run("text-classification", classifier, write(tmp_path, "x.csv", text), **options)
 
 
-def test_a_missing_text_is_named(classifier: Path, tmp_path: Path) -> None:
-    data = write(tmp_path, "x.jsonl", '{"text": "a", "label": 1}\n{"text": null, "label": 1}\n')
-    with pytest.raises(DataError, match=r"example 2: 'text' is None, not a text"):
+def test_what_is_no_text_is_named(classifier: Path, tmp_path: Path) -> None:
+    data = write(tmp_path, "x.jsonl", '{"text": ["a"], "label": 1}\n')
+    with pytest.raises(DataError, match=r"example 1: 'text' is \['a'\], not a text"):
         run("text-classification", classifier, data)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("x.csv", "text,label\na film,1\n,1\nit,0\n  ,7\n"),
+        ("x.jsonl", "\n".join(json.dumps({"text": t, "label": 1}) for t in ("a film", None, "it", " "))),
+    ],
+)
+def test_empty_texts_are_left_out_and_named(classifier: Path, tmp_path: Path, name: str, text: str) -> None:
+    task, _, (batch,) = run("text-classification", classifier, write(tmp_path, name, text))
+    assert [row[row != 0].tolist() for row in batch["input_ids"]] == [ids("a film"), ids("it")]
+    assert (task.definitions["examples"], task.definitions["examples_in_data"]) == (2, 4)
+    assert "2 examples have no text and were left out: 2, 4" in task.notes
+    with pytest.raises(DataError, match=r"the 1 examples read have no text in text"):
+        run("text-classification", classifier, write(tmp_path, "y.csv", "text,label\n,1\n"))
+
+
+def test_columns_that_were_used_are_told_and_others_that_could_be_meant(classifier: Path, tmp_path: Path) -> None:
+    data = write(tmp_path, "x.csv", "sentence,text,target,label\nit,a film,1,0\nit,film,0,1\n")
+    task, _, _ = run("text-classification", classifier, data)
+    assert (task.definitions["text_columns"], task.definitions["label_column"]) == (["text"], "label")
+    assert task.notes == [
+        "the texts are those of column 'text'; there is 'sentence', too (--text-column)",
+        "the labels are those of column 'label'; there is 'target', too (--label-column)",
+    ]
+    task, _, (batch,) = run("text-classification", classifier, data, text_column="sentence,text", label_column="target")
+    assert (task.definitions["text_columns"], task.definitions["label_column"]) == (["sentence", "text"], "target")
+    assert task.notes == []
+    assert batch["labels"].tolist() == [1, 0]
 
 
 def test_batches_come_after_load(classifier: Path, tmp_path: Path) -> None:
