@@ -104,6 +104,36 @@ def test_a_damaged_image_is_named(vit: Path, tmp_path: Path) -> None:
         run(vit, data)
 
 
+@pytest.mark.parametrize(
+    ("dtype", "ending", "mode"),
+    [("uint16", "png", "I;16"), ("uint16", "tif", "I;16"), ("int32", "tif", "I"), ("float32", "tif", "F")],
+)  # fmt: skip
+def test_pixels_of_more_than_8_bits_are_refused_not_cut_off(
+    vit: Path, tmp_path: Path, dtype: str, ending: str, mode: str
+) -> None:
+    from PIL import Image
+
+    data = image_data(tmp_path / "d", {"0": 1})
+    deep = data / "0" / f"deep.{ending}"
+    Image.fromarray(np.arange(64).reshape(8, 8).astype(dtype) * 1000).save(deep)
+    with Image.open(deep) as image:
+        assert image.mode == mode, "the case has lost its object"
+    with pytest.raises(DataError, match=rf"deep\.{ending} holds pixels of more than 8 bits \(PIL's mode '{mode}'\)"):
+        run(vit, data)
+
+
+@pytest.mark.parametrize("mode", ["1", "L", "LA", "P", "RGB", "RGBA", "CMYK"])
+def test_every_mode_of_8_bits_is_read(vit: Path, tmp_path: Path, mode: str) -> None:
+    from PIL import Image
+
+    grey = Image.fromarray((np.arange(64) % 2 * 255).astype(np.uint8).reshape(8, 8))
+    (tmp_path / "d" / "0").mkdir(parents=True)
+    grey.convert(mode).save(tmp_path / "d" / "0" / f"x.{'tif' if mode == 'CMYK' else 'png'}")
+    _, _, (batch,) = run(vit, tmp_path / "d")
+    expected = torch.from_numpy(np.array(grey) / 127.5 - 1).float()
+    torch.testing.assert_close(batch["pixel_values"][0, 0], expected, atol=0.02, rtol=0)
+
+
 def test_without_a_processor_pixels_mean_nothing(tmp_path: Path) -> None:
     folder = image_checkpoint(tmp_path / "m")
     path = folder / "preprocessor_config.json"
