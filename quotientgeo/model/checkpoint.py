@@ -61,7 +61,7 @@ def load_checkpoint(
     Raises ``CheckpointError`` for a missing folder, config or tensor, a tensor that the class does not have, a damaged file or
     one that holds other pickled objects than tensors; nothing stored is executed.
     """
-    folder = _existing_folder(local_path(folder))
+    folder = require_folder(folder)
     config = _config(folder)
     chosen = _named_class(folder, config) if model_class is None else model_class
     if not (isinstance(chosen, type) and issubclass(chosen, nn.Module)):
@@ -137,23 +137,28 @@ def _patterns(patterns: str | Sequence[str]) -> tuple[str, ...]:
     return found
 
 
-def _existing_folder(path: Path) -> Path:
+def require_folder(folder: str | Path) -> Path:
+    """Raises CheckpointError where ``folder`` is none, or holds no config.json."""
+    path = local_path(folder)
     if not path.is_dir():
         what = "is a file" if path.exists() else "does not exist"
         raise CheckpointError(
             f"{path} {what}: a checkpoint is a local folder with config.json and weights; nothing is downloaded"
         )
+    if not (path / "config.json").is_file():
+        adapter = (path / "adapter_config.json").is_file()
+        hint = (
+            "this folder holds an adapter; load its base model first"
+            if adapter
+            else "is this the right folder? a checkpoint holds config.json and weights; for weights alone, build the model in a "
+            "task file"
+        )
+        raise CheckpointError(f"{path} has no config.json: {hint}")
     return path
 
 
 def _config(folder: Path) -> Any:
     path = folder / "config.json"
-    if not path.is_file():
-        adapter = (folder / "adapter_config.json").is_file()
-        hint = (
-            "this folder holds an adapter; load its base model first" if adapter else "build the model in a task file"
-        )
-        raise CheckpointError(f"{folder} has no config.json: {hint}")
     try:
         raw = json.loads(path.read_text())
     except (ValueError, UnicodeDecodeError) as error:
@@ -222,17 +227,27 @@ def _require_fitting(wanted: Mapping[str, Tensor], values: Mapping[str, Tensor],
             raise CheckpointError(
                 f"{where}: {name!r} is stored in {value.dtype} (quantised?), the model needs floating numbers"
             )
+        if value.is_floating_point() and torch.finfo(value.dtype).bits < 16:
+            raise CheckpointError(
+                f"{where}: {name!r} is stored in {value.dtype}, and weights of 8 bits or fewer are not read yet (their scales "
+                "may be kept apart): dequantise it to bfloat16 or wider first"
+            )
 
 
 def _require_ties(wanted: Mapping[str, Tensor], values: Mapping[str, Tensor], where: str) -> None:
     first: dict[Any, str] = {}
     for name, value in values.items():
         other = first.setdefault(storage_key(wanted[name]), name)
-        if not torch.equal(values[other], value):
+        if other != name and not _same(values[other], value):
             raise CheckpointError(
                 f"{where}: {other!r} and {name!r} are stored with different values, but the model ties them: "
                 "set tie_word_embeddings to false in config.json, or build an untied model"
             )
+
+
+def _same(one: Tensor, other: Tensor) -> bool:
+    """Equal everywhere, NaN to NaN: that weights are not finite is for a measure to say."""
+    return bool(((one == other) | (one.isnan() & other.isnan())).all())
 
 
 def _copy(model: nn.Module, values: Mapping[str, Tensor]) -> dict[str, int]:

@@ -16,4 +16,4 @@ ATTENTION = SplitAttention(
 )
 
 MODEL_TYPES = ("albert",)
-UNUSED = ("*pooler.*", "sop_classifier.*")
+UNUSED = (*(f"{base}pooler.{part}" for base in ("", "albert.") for part in ("weight", "bias")), "sop_classifier.*")

@@ -23,4 +23,7 @@ ATTENTION = SplitAttention(
 )
 
 MODEL_TYPES = ("bert", "roberta", "xlm-roberta", "camembert", "electra")
-UNUSED = ("*pooler.*", "cls.seq_relationship.*")
+UNUSED = (
+    *(f"{base}pooler.dense.{part}" for base in ("", "bert.", "roberta.", "electra.") for part in ("weight", "bias")),
+    "cls.seq_relationship.*",
+)

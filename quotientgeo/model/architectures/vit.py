@@ -17,4 +17,4 @@ ATTENTION = SplitAttention(
 )
 
 MODEL_TYPES = ("vit", "deit", "vit_msn", "dinov2")
-UNUSED = ("*pooler.*",)
+UNUSED = tuple(f"{base}pooler.dense.{part}" for base in ("", "vit.", "deit.", "dinov2.") for part in ("weight", "bias"))
