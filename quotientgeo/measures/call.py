@@ -17,6 +17,7 @@ METRICS = ("invariant", "mixed")
 GEODESICS = ("exact", 1, 2, 3, 4)
 LARGEST_RHO = 1e18  # its square still fits a float32
 UNVERIFIED = ("refuse", "exclude")
+_PLAIN = ("invariant", "exact", "attention")  # defaults of metric, geodesic, symmetries
 
 
 @dataclass(frozen=True)
@@ -53,6 +54,18 @@ class Call:
     @property
     def uses_blocks(self) -> bool:
         return self.measure == "geodesic" and self.symmetries != "none"
+
+    def without_effect(self) -> list[str]:
+        """A note for each argument that was given another value than its default, and changes nothing here."""
+        if self.uses_blocks:
+            return []
+        given: dict[str, Any] = {"metric": self.metric, "geodesic": self.geodesic}
+        why = "symmetries='none' declares no block"
+        if self.measure != "geodesic":
+            given |= {"symmetries": self.symmetries}
+            why = f"measure={self.measure!r} divides nothing out"
+        changed = [f"{name}={value!r}" for name, value in given.items() if value not in (*_PLAIN, "none")]
+        return [f"without effect: {', '.join(changed)}; {why}"] if changed else []
 
 
 def _one_of(name: str, value: Any, allowed: tuple[Any, ...]) -> None:

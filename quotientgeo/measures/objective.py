@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from numbers import Real
 from typing import Any, TypeVar
 
@@ -13,7 +13,7 @@ from torch.func import functional_call
 
 from quotientgeo.errors import LossError
 from quotientgeo.measures.batches import Batch, split_batch
-from quotientgeo.measures.tables import Table
+from quotientgeo.measures.tables import Reads, Table
 
 REENTRANT = (
     "the model recomputes activations by reentrant gradient checkpointing, which gives no gradients here: call "
@@ -48,10 +48,13 @@ class _Bound(nn.Module):
         super().__init__()
         self.model = model
         self.loss = loss
+        self.reads: Reads | None = None
 
     def forward(self, batch: Batch, then: Callable[[Any], Result]) -> Result:
         """``then`` of the loss, while the parameters are still swapped: a checkpointed layer runs again in the backward pass."""
-        return then(self.loss(self.model, batch))
+        with nullcontext() if self.reads is None else self.reads:
+            out = self.loss(self.model, batch)
+        return then(out)
 
 
 class Objective:
@@ -104,6 +107,16 @@ class Objective:
             sums.append(part.detach())
             counts.append(count.detach())
         return _total(sums) / _total(counts)
+
+    @contextmanager
+    def watched(self, reads: Reads) -> Iterator[None]:
+        """Inside, ``reads`` sees every forward pass."""
+        self._bound.reads = reads
+        try:
+            with reads.hooks():
+                yield
+        finally:
+            self._bound.reads = None
 
     def require_separable(self, parameters: Parameters) -> None:
         """Refuse to split a loss that is no sum over examples, as far as two of them tell."""
@@ -214,6 +227,8 @@ class Objective:
         buffers = {name: b.detach() for name, b in self._bound.named_buffers()} | self._constants
         tensors = {f"model.{name}": tensor for name, tensor in (*parameters.items(), *shared.items())}
         tensors |= {name: buffer.clone() for name, buffer in buffers.items()}
+        if self._bound.reads is not None:
+            self._bound.reads.watch({name.removeprefix("model."): tensor for name, tensor in tensors.items()})
         with ExitStack() as stack:
             for table in self._tables.values():
                 handle = table.module.register_forward_pre_hook(table.look_up, with_kwargs=True)

@@ -17,7 +17,7 @@ from quotientgeo.errors import LossError
 from quotientgeo.geometry.pair import PairGeometry
 from quotientgeo.measures.charts import Atlas, ElementwiseChart, PairChart, Parameters, Stretch
 from quotientgeo.measures.objective import REENTRANT, Objective
-from quotientgeo.measures.tables import Table
+from quotientgeo.measures.tables import Reads, Table
 from quotientgeo.model.inventory import inventory, untied_embeddings
 
 _SAME = 1e-12  # relative; the same rows go through the same operations, so the loss is the same number
@@ -87,36 +87,24 @@ def raised(tensors: dict[str, Tensor], dtype: torch.dtype) -> dict[str, Tensor]:
 
 def observe(objective: Objective, model: nn.Module, parameters: Parameters) -> Observation:
     """Loss and gradient at the given parameters, watching the embedding tables that only nn.Embedding reads."""
-    read: dict[str, list[Tensor]] = {}
     embeddings = untied_embeddings(model)
-    handles = [
-        module.register_forward_pre_hook(
-            lambda _, args, kwargs, name=name: read.setdefault(name, []).append(
-                (args[0] if args else kwargs["input"]).detach().flatten()
-            ),
-            with_kwargs=True,
-        )
-        for name, module in embeddings.items()
-    ]
+    reads = Reads(embeddings)
     try:
         with warnings.catch_warnings():
             # reentrant checkpoints of inputs without gradient: their parameters would seem to be unused
             warnings.filterwarnings("error", message="None of the inputs have requires_grad")
-            loss, gradient = objective.value_and_gradient(parameters)
+            with objective.watched(reads):
+                loss, gradient = objective.value_and_gradient(parameters)
             objective.require_separable(parameters)
     except UserWarning as warning:
         if "None of the inputs have requires_grad" not in str(warning):
             raise
         raise LossError(REENTRANT) from warning
-    finally:
-        for handle in handles:
-            handle.remove()
     rows = {}
-    for name, ids in read.items():
-        touched = torch.unique(torch.cat(ids))
-        g = gradient.get(name)
-        # a table that is also used as a matrix has gradient elsewhere: it keeps all its coordinates
-        if g is not None and _zero_outside(g, touched):
+    for name, ids in reads.rows.items():
+        touched, g = torch.unique(torch.cat(ids)), gradient.get(name)
+        # a table that is also used otherwise may have gradient elsewhere: it keeps all its coordinates
+        if g is not None and name not in reads.around and _zero_outside(g, touched):
             rows[name] = touched
     unused = frozenset(name for name, g in gradient.items() if g is None)
     made = {name: Table.of(embeddings[name], touched) for name, touched in rows.items()}

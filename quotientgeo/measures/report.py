@@ -73,7 +73,13 @@ class Report:
             frozen={} if problem is None else dict(problem.frozen),
             left_out=({} if problem is None else dict(problem.left_out)) | self._unused() | self.verified.excluded,
             verification=self.verified.summary,
-            notes=[*self.notes, *self._untrained_notes(), *self._stationary_notes(), *self._resolution_notes()],
+            notes=[
+                *self.notes,
+                *self.call.without_effect(),
+                *self._untrained_notes(),
+                *self._stationary_notes(),
+                *self._resolution_notes(),
+            ],
             seconds=seconds,
             peak_memory_bytes=peak_memory(next(self.model.parameters()).device),
         )

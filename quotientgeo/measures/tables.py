@@ -6,11 +6,15 @@ pre-hook that maps indices to places in the compact table, for the time of one e
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
 from quotientgeo.model import inventory
 
@@ -57,3 +61,67 @@ class Table:
         if args:
             return (self.places[args[0]], *args[1:]), kwargs
         return args, kwargs | {"input": self.places[kwargs["input"]]}
+
+
+class Reads(TorchFunctionMode):
+    """Watches a forward pass: which rows of embedding tables it reads, and which tables it uses in any other way.
+
+    rows: the indices that each table was called with. around: names of tables whose weight met any other operation, or whose
+    module is no plain ``nn.Embedding`` called with integers. Enter it around forward passes alone.
+    """
+
+    def __init__(self, modules: Mapping[str, nn.Embedding]) -> None:
+        super().__init__()
+        self._modules = dict(modules)
+        self._weights: dict[int, str] = {}
+        self._inside: str | None = None
+        self.rows: dict[str, list[Tensor]] = {}
+        self.around = {name for name, module in modules.items() if type(module).forward is not nn.Embedding.forward}
+
+    def watch(self, tensors: Mapping[str, Tensor]) -> None:
+        """``tensors`` by parameter name are what the coming pass uses."""
+        self._weights = {id(tensors[name]): name for name in self._modules if name in tensors}
+
+    @contextmanager
+    def hooks(self) -> Iterator[Reads]:
+        """Inside, modules tell when they run."""
+        with ExitStack() as stack:
+            for name, module in self._modules.items():
+                stack.callback(module.register_forward_pre_hook(partial(self._enter, name), with_kwargs=True).remove)
+                stack.callback(module.register_forward_hook(self._leave, always_call=True).remove)
+            yield self
+
+    def _enter(self, name: str, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        ids = args[0] if args else kwargs.get("input")
+        if isinstance(ids, Tensor) and ids.dtype in (torch.int64, torch.int32):
+            self.rows.setdefault(name, []).append(ids.detach().flatten())
+        else:
+            self.around.add(name)
+        self._inside = name
+
+    def _leave(self, *_: Any) -> None:
+        self._inside = None
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        if getattr(func, "__self__", None) not in _HARMLESS:
+            for value in _flat((*args, *kwargs.values())):
+                name = self._weights.get(id(value))
+                if name is not None and name != self._inside:
+                    self.around.add(name)
+        return func(*args, **kwargs)
+
+
+_HARMLESS = (
+    torch.Tensor.dtype,
+    torch.Tensor.device,
+    torch.Tensor.requires_grad,
+)  # said of a table, they read none of it
+
+
+def _flat(values: Iterable[Any]) -> Iterator[Any]:
+    for value in values:
+        if isinstance(value, (tuple, list)):
+            yield from _flat(value)
+        else:
+            yield value

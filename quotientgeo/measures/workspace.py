@@ -48,8 +48,10 @@ class Workspace:
         return parameters
 
     def pull(self, gradients: dict[str, Tensor | None]) -> Tensor:
-        """dL/dz (d,) at the last z, in a buffer that the next call overwrites. ``gradients`` is emptied on the way: no more of them
-        stay in memory than are still wanted."""
+        """dL/dz (d,) at the last z, in a buffer that the next call overwrites.
+
+        ``gradients`` is emptied on the way: no more of them stay in memory than are still wanted.
+        """
         if self._gradient is None:
             like = next(tensor for tensor in self._base.values() if tensor.is_floating_point())
             self._gradient = torch.zeros(sum(self._dimensions), dtype=like.dtype, device=like.device)

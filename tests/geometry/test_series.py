@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 import torch
 
@@ -87,3 +89,16 @@ def test_a_tangent_in_the_original_gauge_may_have_any_length():
     xi = free.displacement(tangent(free, 2.0, "spread"))
     for got, expected in zip(bounded.exponential(*xi), free.exponential(*xi), strict=True):
         torch.testing.assert_close(got, expected, rtol=1e-13, atol=1e-13)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("rho", [1e-6, 1e-3, 0.05, 0.3, 1.0, 1.5])
+def test_the_degree_is_the_first_that_leaves_out_less_than_rounding(rho, dtype):
+    """2 lambda^m / (m + 1)! of a displacement of size lambda = sqrt(2) rho, against a quarter of a rounding error."""
+    degree, growth, allowed = series_degree(rho, dtype), math.sqrt(2) * rho, torch.finfo(dtype).eps / 4
+
+    def left_out(m):
+        return 2 * growth**m / math.factorial(m + 1)
+
+    assert left_out(degree) <= allowed * (1 + 1e-9)
+    assert degree == 1 or left_out(degree - 1) > allowed * (1 - 1e-9)

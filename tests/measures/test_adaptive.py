@@ -162,3 +162,20 @@ def test_an_embedding_has_coordinates_only_where_the_batch_reads():
         for m in (small, large)
     ]
     assert values[0] == pytest.approx(values[1], rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "notes"),
+    [
+        ({"measure": "adaptive"}, []),
+        ({"measure": "adaptive", "symmetries": "none"}, []),
+        ({"measure": "adaptive", "metric": "mixed"}, ["without effect: metric='mixed'; measure='adaptive' divides nothing out"]),
+        (
+            {"measure": "euclidean", "metric": "mixed", "geodesic": 2, "symmetries": "paper"},
+            ["without effect: metric='mixed', geodesic=2, symmetries='paper'; measure='euclidean' divides nothing out"],
+        ),
+        ({"symmetries": "none", "geodesic": 2}, ["without effect: geodesic=2; symmetries='none' declares no block"]),
+    ],
+)  # fmt: skip
+def test_arguments_without_effect_are_noted(model, batch, arguments, notes):
+    assert qg.sharpness(model, loss, [batch], steps=1, **arguments).notes == notes

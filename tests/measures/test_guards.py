@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from fractions import Fraction
 
 import pytest
@@ -11,8 +12,13 @@ from torch.nn.utils import parametrizations, parametrize
 
 import quotientgeo as qg
 from quotientgeo.errors import ArgumentError, LossError, SymmetryError
+from quotientgeo.geometry import flow
+from quotientgeo.measures import adaptive, geodesic, report
 from quotientgeo.measures import ascent as ascent_module
-from quotientgeo.measures import report
+from quotientgeo.measures.ascent import BatchAscent
+from quotientgeo.measures.charts import Atlas
+from quotientgeo.measures.objective import Objective
+from quotientgeo.measures.problem import raised
 from quotientgeo.measures.verification import Verified
 from tests.helpers.losses import masked_batch, masked_loss, tiny_batch, tiny_loss
 from tests.helpers.models import TinyModel, hugging_face
@@ -101,6 +107,13 @@ class TestSplits:
         x, y = data()
         with pytest.raises(LossError, match="one row per example"):
             plain(mlp(), [(x, y, torch.rand(6, 6, dtype=torch.float64))], mixing, micro_batch_size=2)
+
+    def test_counts_that_do_not_add_up(self):
+        def halves(model, batch):
+            return cross_entropy(model, batch)[0], max(len(batch[1]) // 2, 1)
+
+        with pytest.raises(LossError, match=r"one by one \(.*, 2\)"):
+            plain(mlp(), [data()], halves, micro_batch_size=3)
 
     def test_a_sum_over_examples_may_be_split(self):
         whole = plain(mlp(), [data()], cross_entropy)
@@ -256,3 +269,51 @@ class TestTheGaugeCheckIsRelative:
     def test_rounding_is_let_through(self):
         model = hugging_face("BertForMaskedLM")
         assert qg.sharpness(model, masked_loss, [masked_batch(model)], steps=1).ok
+
+    def ascent(self, dtype=torch.float64):
+        model = mlp().to(dtype)
+        x, y = data()
+        objective = Objective(model, cross_entropy, (x.to(dtype), y))
+        return BatchAscent(
+            adaptive.build(model, dtype), objective, model, raised(dict(model.named_parameters()), dtype)
+        )
+
+    @pytest.mark.parametrize(("dtype", "allowed"), [(torch.float64, 1e-7), (torch.float32, 1e-3)])
+    def test_its_bounds(self, dtype, allowed):
+        """Relative to the loss, to the first-order gain, and to rounding: a third of each is let through, three times is not."""
+        ascent = self.ascent(dtype)
+        seen, eps = ascent.seen.loss, torch.finfo(dtype).eps
+        zero = dataclasses.replace(ascent.seen, loss=torch.zeros_like(seen))
+        for given, difference, gain in (
+            (ascent.seen, allowed * seen, 0.0),
+            (zero, 1e-2 * 5.0, 5.0),
+            (zero, 10 * eps, 0.0),
+        ):
+            ascent.seen = given
+            ascent._check_reference(given.loss + difference / 3, gain)
+            with pytest.raises(SymmetryError):
+                ascent._check_reference(given.loss + 3 * difference, gain)
+
+    def test_a_norm_beyond_the_ball_is_a_fault_of_ours(self, monkeypatch):
+        monkeypatch.setattr(Atlas, "achieved_norm", lambda self, z: 0.05 * (1 + 1e-4))
+        with pytest.raises(AssertionError, match="left its ball"):
+            plain(mlp(), [data()], cross_entropy)
+
+    def test_the_value_is_taken_at_settled_steps(self, monkeypatch):
+        """One Runge-Kutta step while searching, as many as needed for the value."""
+        monkeypatch.setattr(flow, "choose_steps", lambda *args: 1)
+        found = []
+        real = ascent_module.auto_pgd
+        monkeypatch.setattr(ascent_module, "auto_pgd", lambda *a, **k: found.append(real(*a, **k)) or found[-1])
+        model = hugging_face("BertForMaskedLM").double()
+        batch = masked_batch(model)
+        result = qg.sharpness(model, masked_loss, [batch], metric="mixed", rho=0.2, steps=6)
+        assert result.definitions["integrator_steps"] > 1
+        monkeypatch.setattr(flow, "choose_steps", lambda *args: 64)
+        problem = geodesic.build(
+            model, torch.float64, qg.symmetry_graph(model), metric="mixed", geodesic="exact", rho=0.2
+        )
+        parameters = raised(dict(model.named_parameters()), torch.float64)
+        fine = BatchAscent(problem, Objective(model, masked_loss, batch), model, parameters)
+        exact, maximum = float(fine.value(found[0].best_point)), result.batches[0].maximum
+        assert abs(maximum - exact) < 0.2 * abs(float(found[0].best_value) - exact)

@@ -196,6 +196,23 @@ def test_takes_the_steps_of_the_method(seed, from_zero):
     torch.testing.assert_close(found.values, expected, rtol=1e-12, atol=1e-13)
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_takes_the_steps_of_the_method_on_rough_ground(seed):
+    """Where steps overshoot, and restarts go back to a point, and a gradient, that are not the last ones."""
+    generator = torch.Generator().manual_seed(seed)
+    A, b = (torch.randn(shape, generator=generator, dtype=torch.float64) for shape in ((9, 5), (5,)))
+
+    def value_and_gradient(z):
+        leaf = z.detach().clone().requires_grad_()
+        value = (3 * A @ leaf).sin().sum() + b @ leaf
+        return value.detach(), torch.autograd.grad(value, leaf)[0]
+
+    start = 0.1 * b / b.norm()
+    found = auto_pgd(value_and_gradient, lambda z: value_and_gradient(z)[0], start.clone(), radius=1.0, steps=40)
+    expected = reference_auto_pgd(value_and_gradient, start, 1.0, 40)
+    torch.testing.assert_close(found.values, expected, rtol=1e-7, atol=1e-7)
+
+
 def test_gradients_and_points_may_be_overwritten_by_the_next_step():
     """The caller may write every gradient into one buffer, and what was found does not change when buffers do."""
     _, b, value, value_and_gradient = quadratic(2)

@@ -98,15 +98,20 @@ def test_nothing_is_written_into_the_model():
     assert all(torch.equal(tensor, before[name]) for name, tensor in model.state_dict().items())
 
 
-def test_extreme_weights_go_by_differentiation():
-    """Products of small factors would leave float32; the end points are those of the float64 path."""
+def extreme():
+    """float32 weights so small that products of three leave its range."""
     model = hugging_face("BertForMaskedLM")
     with torch.no_grad():
         for layer in model.bert.encoder.layer:
             layer.attention.self.query.weight.mul_(1e-9)
             layer.attention.self.query.bias.mul_(1e-9)
             layer.attention.self.key.weight.mul_(1e-9)
-    single = ascent_of(model, masked_loss, masked_batch(model), dtype=torch.float32)
+    return ascent_of(model, masked_loss, masked_batch(model), dtype=torch.float32)
+
+
+def test_extreme_weights_go_by_differentiation():
+    """The end points are those of the float64 path."""
+    single = extreme()
     assert any(isinstance(mover, DifferentiatedMover) for mover in single.workspace._movers)
     for value, expected, gradient, dz in compared(single):
         torch.testing.assert_close(value, expected, rtol=1e-6, atol=0)
@@ -125,6 +130,27 @@ class Reader(nn.Module):
     def forward(self, ids):
         x = self.embed(ids).tanh().mean(-2)
         return self.head(x + self.embed.weight[7].detach()) if self.around else self.head(x)
+
+
+class Gated(Reader):
+    """Reads its table a second time behind a gate that is closed at the weights."""
+
+    def __init__(self, way: str):
+        super().__init__(None)
+        self.way, self.gate = way, nn.Parameter(torch.zeros(()))
+        if way == "a subclass":
+            self.embed.__class__ = type("Shifted", (nn.Embedding,), {"forward": lambda self, ids: self.weight[ids + 1]})
+
+    def forward(self, ids):
+        if self.way == "a subclass":
+            return super().forward(ids)
+        table = self.embed.weight.detach() if self.way == "detached" else self.embed.weight
+        return super().forward(ids) + (self.gate * table[:7]).sum()
+
+
+class Positions(nn.Embedding):
+    def forward(self, shape):
+        return super().forward(torch.arange(shape[-1]))
 
 
 def reader_loss(model, batch):
@@ -180,6 +206,32 @@ class TestCompactTables:
             ascent = ascent_of(model, reader_loss, {"ids": ids, "labels": torch.tensor([0, 2])}, measure="adaptive")
             assert not ascent.seen.tables
 
+    @pytest.mark.parametrize("way", ["gated", "detached", "a subclass"])
+    def test_a_second_use_that_does_not_show_at_the_weights(self, way):
+        """Its part of the loss is zero there, with and without the right rows; in the ball it is not."""
+        torch.manual_seed(0)
+        model = Gated(way).double()
+        ids = torch.tensor([[20, 21, 22], [30, 31, 32]])
+        ascent = ascent_of(model, reader_loss, {"ids": ids, "labels": torch.tensor([0, 2])}, measure="adaptive")
+        assert not ascent.seen.tables
+        assert not ascent.seen.rows
+
+    def test_an_embedding_that_is_called_with_something_else(self):
+        """Some models call subclasses of nn.Embedding with masks or shapes."""
+        torch.manual_seed(0)
+        model = Reader(None).double()
+        model.position = Positions(40, 6).double()
+        plain = Reader.forward
+
+        def forward(ids):
+            return plain(model, ids) + model.position(ids.shape).sum()
+
+        model.forward = forward
+        ascent = ascent_of(
+            model, reader_loss, {"ids": IDS["with row 0"], "labels": torch.tensor([0, 2])}, measure="adaptive"
+        )
+        assert set(ascent.seen.rows) == {"embed.weight"}
+
     def test_a_row_that_was_not_read_before_is_an_error(self):
         module = nn.Embedding(40, 6)
         table = Table.of(module, torch.tensor([3, 7]))
@@ -207,3 +259,27 @@ class TestCompactTables:
         ascent = ascent_of(model, reader_loss, batch, measure="adaptive")
         ascent.value_and_gradient(ascent.atlas.zero())
         assert not model.embed._forward_pre_hooks
+
+
+def test_what_has_no_gradient_at_a_point_does_not_keep_an_older_one():
+    """An expert that no token reaches, say: its part of dL/dz is zero there."""
+    model = hugging_face("BertForMaskedLM").double()
+    for ascent in (ascent_of(model, masked_loss, masked_batch(model)), extreme()):
+        z = ascent.atlas.random_point(torch.Generator().manual_seed(0), RHO)
+        assert ascent.value_and_gradient(z)[1].abs().max() > 0
+        ascent.workspace.move(z)
+        assert torch.equal(ascent.workspace.pull({}), torch.zeros_like(z))
+
+
+def test_one_tensor_of_a_stack_without_gradient_counts_as_zero():
+    model = hugging_face("BertForMaskedLM").double()
+    ascent = ascent_of(model, masked_loss, masked_batch(model))
+    z = ascent.atlas.random_point(torch.Generator().manual_seed(0), RHO)
+    parameters = ascent.workspace.move(z)
+    _, gradients = ascent.objective.value_and_gradient(parameters, ascent.workspace.names)
+    missing = next(name for name in gradients if name.endswith("key.weight"))
+    found = []
+    for replacement in (None, torch.zeros_like(parameters[missing])):
+        ascent.workspace.move(z)
+        found.append(ascent.workspace.pull({**gradients, missing: replacement}).clone())
+    assert torch.equal(*found)
