@@ -118,10 +118,13 @@ class GLPair(geoopt.Manifold):
             return False, f"'{name}' must have 1 to {min(self.n, self.m)} columns to have full rank, got {tuple(shape)}"
         return True, None
 
-    def _require_shape(self, tensor: Tensor, name: str) -> None:
-        ok, reason = self._check_shape(tensor.shape, name)
+    def _assert_check_shape(self, shape: tuple[int, ...], name: str) -> None:
+        ok, reason = self._check_shape(shape, name)
         if not ok:
             raise ShapeError(f"{self.name}: {reason}")
+
+    def _require_shape(self, tensor: Tensor, name: str) -> None:
+        self._assert_check_shape(tensor.shape, name)
 
     def _at(self, x: Tensor) -> MovingPair:
         return MovingPair.at(*self.unpack_tensor(x), self.metric, self.geodesic)

@@ -81,7 +81,7 @@ def test_a_wrong_shape_is_refused_with_its_reason(manifold, shape) -> None:
         with pytest.raises(ShapeError, match="GLPair"):
             operation(x)
     for make in (manifold.random, manifold.origin):
-        with pytest.raises(ValueError, match=r"columns|shape"):
+        with pytest.raises(ShapeError, match=r"GLPair: 'x' must have (1 to 4 columns|shape)"):
             make(shape)
     with pytest.raises(ValueError, match="GLPair"):
         geoopt.ManifoldParameter(x, manifold=manifold)
@@ -162,6 +162,27 @@ def test_a_tangent_that_is_none(manifold) -> None:
     with pytest.raises(NonFiniteError, match="tangent of G"):
         manifold.expmap(x, u)
     assert manifold.check_vector_on_tangent(x, torch.zeros_like(x))
+
+
+@pytest.mark.parametrize(
+    ("length", "tolerances", "allowed"),
+    [
+        (200.0, {"atol": 0.0, "rtol": 1e-6}, 2e-4),
+        (200.0, {"atol": 1e-4, "rtol": 0.0}, 1e-4),
+        (200.0, {"atol": 1e-4, "rtol": 1e-6}, 3e-4),
+        (200.0, {}, 2e-3 + 1e-5),  # geoopt's own defaults, 1e-5 both
+        (1.0, {}, 2e-5),
+    ],
+)
+def test_how_far_from_horizontal_a_tangent_may_be(manifold, length, tolerances, allowed) -> None:
+    """The vertical part may have the length atol + rtol |u|, in the metric: a tenth less passes, a tenth more does not."""
+    x = point(manifold)
+    u, raw = manifold.proju(x, point(manifold, seed=1)), point(manifold, seed=2)
+    vertical = raw - manifold.proju(x, raw)
+    u, vertical = length * u / manifold.norm(x, u), vertical / manifold.norm(x, vertical)
+    for share, expected in ((0.9, True), (1.1, False)):
+        ok, reason = manifold.check_vector_on_tangent(x, u + share * allowed * vertical, explain=True, **tolerances)
+        assert ok == expected, (share, reason)
 
 
 def test_a_mixed_geodesic_that_leaves_the_full_ranks_is_a_named_error() -> None:
