@@ -10,7 +10,7 @@ from safetensors.torch import load_file, save_file
 from torch import nn
 
 from quotientgeo.errors import CheckpointError
-from quotientgeo.model.checkpoint import load_checkpoint, model_digest
+from quotientgeo.model.checkpoint import load_checkpoint, load_weights, model_digest
 from tests.helpers.models import hugging_face
 
 transformers = pytest.importorskip("transformers")
@@ -47,6 +47,16 @@ def test_either_layout_may_be_wrapped(model, tmp_path, wrapper, layout):
     loaded = load_checkpoint(tmp_path)
     assert model_digest(loaded) == model_digest(model)
     assert bool(loaded.load_report.renamed) == (layout == "old" or wrapper != "")
+
+
+@pytest.mark.parametrize("wrapper", ["", "module.", "_orig_mod."])
+def test_a_module_that_is_called_as_a_wrapper_names_its_tensors_keeps_its_name(wrapper):
+    model = nn.Module()
+    model.module = nn.Linear(2, 2)
+    stored = {f"{wrapper}module.{name}": torch.full_like(t, 2.0) for name, t in model.module.state_dict().items()}
+    report = load_weights(model, stored)
+    assert set(report.renamed) == (set(stored) if wrapper else set())
+    assert bool((model.module.weight == 2.0).all())
 
 
 def test_a_missing_tensor_is_named_as_in_memory_and_a_stray_one_as_stored(model, tmp_path):
