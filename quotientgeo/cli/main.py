@@ -14,7 +14,7 @@ from quotientgeo.cli.derive import derive
 from quotientgeo.cli.inspect import inspect
 from quotientgeo.cli.orbit import orbit
 from quotientgeo.cli.sharpness import sharpness
-from quotientgeo.errors import QuotientgeoError
+from quotientgeo.errors import QuotientgeoError, UnknownArchitectureError
 
 NAMED_ERROR = 2  # exit code of every error that quotientgeo raises on purpose, as of a wrong option
 
@@ -29,7 +29,8 @@ class Commands(TyperGroup):
         try:
             return super().invoke(ctx)
         except QuotientgeoError as error:
-            typer.echo(f"{type(error).__name__}: {_one_line(str(error))}", err=True)
+            here = " (here: --symmetries none)" if isinstance(error, UnknownArchitectureError) else ""
+            typer.echo(f"{type(error).__name__}: {_one_line(str(error))}{here}", err=True)
             raise typer.Exit(NAMED_ERROR) from error
         except _UsageError as error:
             where = getattr(error, "ctx", None) or ctx

@@ -58,8 +58,9 @@ def orbit(
     import quotientgeo
     from quotientgeo.cli.display import output, working
     from quotientgeo.errors import SymmetryError
-    from quotientgeo.tasks import difference, quiet_transformers, random_inputs
+    from quotientgeo.tasks import difference, quiet_transformers, random_inputs, require_folder, require_free
 
+    require_free(out, require_folder(checkpoint))
     with working(f"loading {checkpoint}"), quiet_transformers():
         model = quotientgeo.load_checkpoint(checkpoint).double()
         graph = quotientgeo.symmetry_graph(model, symmetries=symmetries)

@@ -135,7 +135,10 @@ def _measure_all(
 ) -> None:
     """One result after another; each is written as soon as it is there."""
     from quotientgeo.cli.display import Progress, print_table
+    from quotientgeo.tasks import CheckpointTask
 
+    if isinstance(task, CheckpointTask):  # what a task file loads, only the file knows
+        task.require(checkpoints)
     results: list[tuple[str, SharpnessResult]] = []
     try:
         for checkpoint in checkpoints:

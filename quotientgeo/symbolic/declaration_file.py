@@ -22,6 +22,12 @@ def read_declaration(path: Path, module: ModuleType) -> tuple[Symmetry, list[Met
     """
     from quotientgeo.symbolic.declaration import Metric, Symmetry
 
+    found = [name for name, value in vars(module).items() if isinstance(value, Symmetry | Metric)]
+    shown = f" (found: {', '.join(found)})" if found else ""
+    if not hasattr(module, "symmetry"):
+        raise DeclarationError(f"{path} defines no `symmetry`{shown}: it must define {DEFINES}")
+    if not (hasattr(module, "metric") or hasattr(module, "metrics")):
+        raise DeclarationError(f"{path} defines no `metric` and no `metrics`{shown}: it must define {DEFINES}")
     symmetry = getattr(module, "symmetry", None)
     metrics = getattr(module, "metrics", None)
     if metrics is None:

@@ -1,5 +1,7 @@
 """What a loss and its data are: a task loads a checkpoint, makes the fixed batches and computes the loss of one batch."""
 
+from quotientgeo.model.checkpoint import require_folder
+from quotientgeo.model.saving import require_free
 from quotientgeo.tasks.checkpoint_task import CheckpointTask, quiet_transformers
 from quotientgeo.tasks.file import FileTask
 from quotientgeo.tasks.inputs import difference, random_inputs
@@ -24,5 +26,7 @@ __all__ = [
     "load_task",
     "quiet_transformers",
     "random_inputs",
+    "require_folder",
+    "require_free",
     "run_file",
 ]

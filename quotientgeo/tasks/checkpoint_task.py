@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from quotientgeo.errors import QuotientgeoError, TaskError
-from quotientgeo.model.checkpoint import load_checkpoint
+from quotientgeo.model.checkpoint import load_checkpoint, require_folder
 from quotientgeo.tasks.labels import Labels
 from quotientgeo.tasks.options import DataOptions
 from quotientgeo.tasks.protocol import Batch
@@ -34,6 +34,7 @@ class CheckpointTask(ABC):
 
     name: ClassVar[str]
     head: ClassVar[str]
+    unread: ClassVar[tuple[str, ...]] = ()  # options without effect on the task
 
     def __init__(self, options: DataOptions | None = None) -> None:
         self.options = options or DataOptions()
@@ -50,6 +51,11 @@ class CheckpointTask(ABC):
     def notes(self) -> list[str]:
         """What of the data was not used as it stands."""
         return list(self._notes)
+
+    def require(self, checkpoints: Sequence[str]) -> None:
+        """Raises CheckpointError where one of them is no folder with a config.json: before any of them is measured."""
+        for checkpoint in checkpoints:
+            require_folder(checkpoint)
 
     def load(self, checkpoint: str) -> nn.Module:
         """The model in the folder ``checkpoint``, complete and in evaluation mode.
@@ -73,7 +79,7 @@ class CheckpointTask(ABC):
             raise TaskError(
                 f"{self.name}: batches(data) needs a checkpoint's own preprocessing: call load(checkpoint) first"
             )
-        self._about, self._notes = {}, []
+        self._about, self._notes = {}, self._without_effect()
         with quiet_transformers():
             return self.read(Path(data), self._loaded[1])
 
@@ -149,6 +155,11 @@ class CheckpointTask(ABC):
                 f"{unknown} of {tokens} tokens are unknown to this checkpoint: are these texts of its kind?"
             )
 
+    def _without_effect(self) -> list[str]:
+        plain = DataOptions()
+        given = [n for n in self.unread if getattr(self.options, n) != getattr(plain, n)]
+        return [f"without effect on {self.name}: --{name.replace('_', '-')}" for name in given]
+
     def _class_if_unnamed(self, folder: Path) -> type[nn.Module] | None:
         """The class to build where config.json names none, or one with the heads of pre-training; else None: the one named."""
         try:
@@ -166,21 +177,29 @@ class CheckpointTask(ABC):
         return getattr(transformers, wanted[0], None) if wanted else None
 
     def _require_head(self, model: nn.Module, folder: Path) -> None:
-        known = self._classes()
-        if any(type(model).__name__ in names for names in known.values()):
+        if self.holds(type(model).__name__):
             return
+        known = self._classes()
         wanted = known.get(getattr(getattr(model, "config", None), "model_type", ""))
         example = f", for instance {wanted[0]}" if wanted else ""
+        fitting = [t.name for t in CheckpointTask.__subclasses__() if t.holds(type(model).__name__)]
+        choose = f"the task {fitting[0]} fits this one" if fitting else "choose another task"
         raise TaskError(
-            f"{folder} holds a {type(model).__name__}, but {self.name} needs a model with that head{example}: choose another "
-            "task, or write a task file that adds the head"
+            f"{folder} holds a {type(model).__name__}, but {self.name} needs a model with that head{example}: {choose}, "
+            "or write a task file that adds the head"
         )
 
-    def _classes(self) -> dict[str, tuple[str, ...]]:
+    @classmethod
+    def holds(cls, name: str) -> bool:
+        """Whether transformers' class of this name has the head of the task."""
+        return any(name in names for names in cls._classes().values())
+
+    @classmethod
+    def _classes(cls) -> dict[str, tuple[str, ...]]:
         """transformers' classes with this head, by model_type."""
         from transformers.models.auto import modeling_auto
 
-        table = getattr(modeling_auto, f"MODEL_FOR_{self.head}_MAPPING_NAMES")
+        table = getattr(modeling_auto, f"MODEL_FOR_{cls.head}_MAPPING_NAMES")
         return {kind: (names,) if isinstance(names, str) else tuple(names) for kind, names in table.items()}
 
 

@@ -36,6 +36,7 @@ class ImageClassification(CheckpointTask):
 
     name = "image-classification"
     head = "IMAGE_CLASSIFICATION"
+    unread = ("max_length", "text_column", "label_column")
 
     def prepare(self, folder: Path, model: nn.Module) -> _Prepared:
         config: Any = model.config

@@ -28,6 +28,7 @@ class MaskedLM(CheckpointTask):
 
     name = "masked-lm"
     head = "MASKED_LM"
+    unread = ("label_column",)
 
     def prepare(self, folder: Path, model: nn.Module) -> TextModel:
         text = TextModel.of(folder, model)

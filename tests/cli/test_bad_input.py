@@ -69,7 +69,9 @@ TEXT = "--task text-classification --steps 1 --data"
 FILE = "x --symmetries none --steps 1 --data d --task"
 CASES = {
     f"sharpness nowhere {TEXT} good.csv": "CheckpointError: nowhere does not exist",
-    f"sharpness no_config {TEXT} good.csv": "CheckpointError: no_config has no config.json",
+    f"sharpness no_config {TEXT} good.csv": "CheckpointError: no_config has no config.json: is this the right folder?",
+    f"sharpness bert bert no_config {TEXT} good.csv": "CheckpointError: no_config has no config.json",
+    f"sharpness bert nowhere {TEXT} good.csv": "CheckpointError: nowhere does not exist",
     f"sharpness unknown {TEXT} good.csv": "CheckpointError: unknown/config.json: ",
     f"sharpness truncated {TEXT} good.csv": "CheckpointError: truncated/model.safetensors is damaged",
     f"sharpness no_tokenizer {TEXT} good.csv": "CheckpointError: no_tokenizer has no tokenizer files",
@@ -107,13 +109,22 @@ CASES = {
     "inspect truncated": "CheckpointError: truncated/model.safetensors is damaged",
     "inspect bert --symmetries all": "Error: Invalid value for '--symmetries'",
     "orbit truncated out": "CheckpointError: truncated/model.safetensors is damaged",
+    "orbit bert bert/moved": "CheckpointError: bert/moved lies inside the checkpoint bert",
     "orbit bert full": "Error: Invalid value for 'OUT': full exists and is not empty",
     "orbit bert good.csv/out": "CheckpointError: good.csv/out cannot be written",
     "orbit bert": "Error: Missing argument 'OUT'",
     "derive no.py": "DeclarationError: declaration file no.py does not exist",
-    "derive raises.py": "DeclarationError: raises.py must define symmetry",
+    "derive raises.py": "DeclarationError: raises.py defines no `symmetry`: it must define symmetry",
     "sharpnes": "Error: No such command 'sharpnes'",
 }
+
+
+# told before any work is done
+AT_ONCE = (
+    "orbit bert bert/moved",
+    f"sharpness bert bert no_config {TEXT} good.csv",
+    f"sharpness bert nowhere {TEXT} good.csv",
+)
 
 
 @pytest.mark.parametrize("command", CASES)
@@ -125,6 +136,8 @@ def test_one_line_and_exit_code_2(place: Path, monkeypatch: pytest.MonkeyPatch, 
     assert not done.stdout
     assert "Traceback" not in done.stderr
     lines = done.stderr.splitlines()
+    if command in AT_ONCE:
+        assert len(lines) == 1
     assert lines[-1].startswith(CASES[command])
     progress = ("loading", "verifying", "writing")
     assert not [line for line in lines[:-1] if not line.split(": ")[-1].startswith(progress)]

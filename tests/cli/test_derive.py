@@ -174,7 +174,7 @@ def test_a_false_claim_is_one_line_with_a_witness_and_nothing_is_written(tmp_pat
     ("text", "message"),
     [
         ("", "must define symmetry (a quotientgeo.Symmetry) and metric"),
-        (HEAD, "found a metric of type NoneType"),
+        (HEAD, "defines no `metric` and no `metrics` (found: symmetry): it must define symmetry"),
         (HEAD + "metrics = []\n", "must define symmetry"),
         (HEAD + "metrics = [3]\n", "found a metric of type int"),
         (HEAD + INVARIANT + "metrics = [metric, metric]\n", "more than one metric of the name 'own'"),

@@ -117,8 +117,8 @@ def test_an_architecture_without_a_rule(tmp_path: Path) -> None:
     assert done.exit_code == 2
     (line,) = [line for line in done.stderr.splitlines() if not line.startswith("loading")]
     assert line.startswith("UnknownArchitectureError: no rule describes GPT2LMHeadModel.")
-    assert " and verify them, then measure with qg.sharpness(" in line
-    assert line.endswith("; or measure without symmetries: symmetries='none'.")
+    assert " In Python, declare their blocks by hand, and verify them, then measure with qg.sharpness(" in line
+    assert line.endswith("or measure without symmetries: symmetries='none'. (here: --symmetries none)")
     assert "import quotientgeo" not in line
     assert run(folder, "--symmetries", "none", "--verify").exit_code == 0
 

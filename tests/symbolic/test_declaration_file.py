@@ -50,9 +50,11 @@ def test_one_metric_or_a_list_of_them() -> None:
 @pytest.mark.parametrize(
     ("names", "message"),
     [
-        ({}, "its symmetry is of type NoneType"),
+        ({}, "defines no `symmetry`: it must define symmetry "),
+        ({"pair": ONE, "mixed": metric("own")}, r"defines no `symmetry` \(found: pair, mixed\): it must define"),
+        ({"symmetry": ONE, "own": metric("own")}, r"defines no `metric` and no `metrics` \(found: symmetry, own\): "),
         ({"symmetry": GL("h"), "metric": metric("own")}, "its symmetry is of type GL"),
-        ({"symmetry": ONE}, "found a metric of type NoneType"),
+        ({"symmetry": ONE, "metric": None}, "found a metric of type NoneType"),
         ({"symmetry": ONE, "metrics": []}, r"its metrics are \[\]"),
         ({"symmetry": ONE, "metrics": metric("own")}, r"its metrics are Metric\("),
         ({"symmetry": ONE, "metrics": [metric("own"), 3]}, "found a metric of type int"),

@@ -211,6 +211,7 @@ def test_an_empty_text_is_left_out_of_the_masked_too(masker: Path, tmp_path: Pat
     task, _, (batch,) = run("masked-lm", masker, full)
     assert len(batch["input_ids"]) == 2
     assert task.notes == ["1 examples have no text and were left out: 2"]
+    assert run("masked-lm", masker, full, label_column="n")[0].notes[0] == "without effect on masked-lm: --label-column"
     _, _, (other,) = run("masked-lm", masker, write(tmp_path, "y.csv", full.read_text().replace('" "', "film")))
     assert torch.equal(batch["labels"], other["labels"][[0, 2]])  # the masks of the others are what they were
 
@@ -230,8 +231,16 @@ def test_a_model_with_the_heads_of_pre_training_is_one_for_masks(tmp_path: Path)
 def test_the_head_must_be_the_tasks(masker: Path, classifier: Path, tmp_path: Path) -> None:
     base = text_folder(tmp_path / "base", "BertModel")
     for task, folder, message in (
-        ("text-classification", masker, r"holds a BertForMaskedLM.*for instance BertForSequenceClassification"),
-        ("masked-lm", classifier, r"holds a BertForSequenceClassification.*for instance BertForMaskedLM"),
+        (
+            "text-classification",
+            masker,
+            r"holds a BertForMaskedLM.*BertForSequenceClassification: the task masked-lm fits",
+        ),
+        (
+            "masked-lm",
+            classifier,
+            r"holds a BertForSequenceClassification.*: the task text-classification fits this one, or",
+        ),
         ("text-classification", base, r"holds a BertModel"),
         ("image-classification", base, r"holds a BertModel, but image-classification needs a model with that head: "),
     ):

@@ -72,7 +72,7 @@ def unknown_architecture(model: nn.Module) -> UnknownArchitectureError:
     more = f"\n  and {len(found) - 8} more" if len(found) > 8 else ""
     return UnknownArchitectureError(
         f"no rule describes {type(model).__name__}. Attention-like modules:\n{listed}{more}\n"
-        "Declare their blocks by hand, and verify them:\n\n"
+        "In Python, declare their blocks by hand, and verify them:\n\n"
         f"{example(model, found)}\n"
         "then measure with qg.sharpness(model, loss, batches, graph=graph); or measure without symmetries: symmetries='none'."
     )
