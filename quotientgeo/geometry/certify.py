@@ -1,4 +1,7 @@
-"""A closed form of a geodesic is used only after it satisfied the derived geodesic equation. This is the check."""
+"""Does a closed form of a geodesic satisfy the derived geodesic equation?
+
+The tests hold every closed form of ``invariant`` and ``mixed`` to this check, in every gauge they are used in.
+"""
 
 from __future__ import annotations
 

@@ -81,6 +81,11 @@ def _index(flat: int, of: Tensor) -> str:
 
 
 @torch.no_grad()
+def rank_resolution(n: int, m: int, eps: float) -> float:
+    """s_h / s_1 of G H' at or below which a rank of h cannot be told from a lower one in a dtype with this ``eps``."""
+    return max(n, m) * eps
+
+
 def canonical_frames(
     G: Tensor, H: Tensor, *, rank_tolerance: float | None = None, names: Sequence[str] | None = None
 ) -> Frames:
@@ -102,7 +107,7 @@ def canonical_frames(
     _check_factors(G, H, names)
     n, m = G.shape[-2], H.shape[-2]
     resolution = torch.finfo(G.dtype if G.dtype in (torch.float32, torch.float64) else torch.float32).eps
-    tolerance = max(n, m) * resolution if rank_tolerance is None else rank_tolerance
+    tolerance = rank_resolution(n, m, resolution) if rank_tolerance is None else rank_tolerance
     G_parts, H_parts = (_scaled_qr(factor.detach().double()) for factor in (G, H))
     first = multiply_add(G_parts.R @ H_parts.R_low.mT + G_parts.R_low @ H_parts.R.mT, G_parts.R, H_parts.R.mT)
     U, s, Vt = torch.linalg.svd(first[0] + first[1])

@@ -10,7 +10,7 @@ from typing import Literal, Protocol, cast
 import torch
 from torch import Tensor
 
-from quotientgeo.errors import DeclarationError
+from quotientgeo.errors import ArgumentError
 from quotientgeo.geometry import flow, invariant, mixed
 from quotientgeo.geometry.catalogue_code import ORDERS, generated_code
 from quotientgeo.geometry.compensated import multiply_add
@@ -56,11 +56,11 @@ _INTEGRATED = frozenset({"mixed"})  # metrics whose exact geodesic is a Runge-Ku
 
 
 def require_declared(metric: object, geodesic: object) -> None:
-    """Raise DeclarationError unless ``metric`` and ``geodesic`` name something that exists."""
-    if metric not in METRICS:
-        raise DeclarationError(f"metric must be one of {sorted(METRICS)}, got {metric!r}")
-    if geodesic != "exact" and (isinstance(geodesic, bool) or geodesic not in ORDERS):
-        raise DeclarationError(f"geodesic must be 'exact' or an order in {ORDERS}, got {geodesic!r}")
+    """Raise ArgumentError unless ``metric`` and ``geodesic`` name something that exists; 1.0 and True are no orders."""
+    if not isinstance(metric, str) or metric not in METRICS:
+        raise ArgumentError(f"metric must be one of {sorted(METRICS)}, got {metric!r}")
+    if geodesic != "exact" and (type(geodesic) is not int or geodesic not in ORDERS):
+        raise ArgumentError(f"geodesic must be 'exact' or an order in {ORDERS}, got {geodesic!r}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,7 +86,7 @@ class PairGeometry:
         require_declared(self.metric, self.geodesic)
         steps = (flow.DEFAULT_STEPS if self.steps is None else self.steps) if self.integrated else None
         if steps is not None and steps < 1:
-            raise DeclarationError(f"steps must be at least 1, got {steps}")
+            raise ArgumentError(f"steps must be at least 1, got {steps}")
         object.__setattr__(self, "steps", steps)
 
     @classmethod

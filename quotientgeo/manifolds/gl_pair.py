@@ -9,7 +9,7 @@ import geoopt
 import torch
 from torch import Tensor
 
-from quotientgeo.errors import AbsentOperationError, ArgumentError, DeclarationError, QuotientgeoError, ShapeError
+from quotientgeo.errors import AbsentOperationError, ArgumentError, QuotientgeoError, ShapeError
 from quotientgeo.geometry.moving import MovingPair
 from quotientgeo.geometry.pair import GeodesicName, MetricName, require_declared
 
@@ -86,10 +86,7 @@ class GLPair(geoopt.Manifold):
         for symbol, rows in (("n", n), ("m", m)):
             if isinstance(rows, bool) or not hasattr(rows, "__index__") or index(rows) < 1:  # also of numpy
                 raise ArgumentError(f"GLPair: {symbol} must be a whole number of at least 1, got {rows!r}")
-        try:
-            require_declared(metric, geodesic)
-        except DeclarationError as error:  # what is declared elsewhere is an argument here
-            raise ArgumentError(f"GLPair: {error}") from error
+        require_declared(metric, geodesic)
         self.n, self.m, self.metric, self.geodesic = index(n), index(m), metric, geodesic
 
     def extra_repr(self) -> str:

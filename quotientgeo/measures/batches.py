@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import fields, is_dataclass
+from dataclasses import fields
+from operator import itemgetter
 from typing import Any
 
 import torch
@@ -12,7 +13,7 @@ from torch import Tensor
 from torch.utils.data import BatchSampler, DataLoader, IterableDataset, SequentialSampler
 
 from quotientgeo.errors import DataError
-from quotientgeo.model.structure import same_mapping
+from quotientgeo.model.structure import is_record, map_tensors
 
 Batch = Any
 
@@ -62,19 +63,9 @@ def tensors(batch: Batch) -> Iterator[Tensor]:
     elif isinstance(batch, (tuple, list)):
         for item in batch:
             yield from tensors(item)
-
-
-def map_tensors(batch: Batch, function: Any) -> Batch:
-    """The same structure with ``function`` applied to each tensor; a mapping keeps its class and attributes."""
-    if isinstance(batch, Tensor):
-        return function(batch)
-    if isinstance(batch, Mapping):
-        return same_mapping(batch, {key: map_tensors(value, function) for key, value in batch.items()})
-    if isinstance(batch, tuple) and hasattr(batch, "_fields"):
-        return type(batch)(*(map_tensors(value, function) for value in batch))
-    if isinstance(batch, (tuple, list)):
-        return type(batch)(map_tensors(value, function) for value in batch)
-    return batch
+    elif is_record(batch):
+        for field in fields(batch):
+            yield from tensors(getattr(batch, field.name))
 
 
 def batch_size(batch: Batch) -> int | None:
@@ -98,7 +89,7 @@ def split_batch(batch: Batch, size: int | None) -> list[Batch]:
         )
     if total <= size:
         return [batch]
-    return [map_tensors(batch, lambda t, a=start: t[a : a + size]) for start in range(0, total, size)]
+    return [map_tensors(batch, itemgetter(slice(start, start + size))) for start in range(0, total, size)]
 
 
 def _has_other(batch: Batch) -> bool:
@@ -107,6 +98,8 @@ def _has_other(batch: Batch) -> bool:
         return any(_has_other(value) for value in batch.values())
     if isinstance(batch, (tuple, list)):
         return any(_has_other(item) for item in batch)
+    if is_record(batch):
+        return any(_has_other(getattr(batch, field.name)) for field in fields(batch))
     return not isinstance(batch, Tensor)
 
 
@@ -149,7 +142,7 @@ def _digest(value: Any, digest: Any) -> None:
         digest.update(f"sequence {len(value)}:".encode())
         for item in value:
             _digest(item, digest)
-    elif is_dataclass(value) and not isinstance(value, type):
+    elif is_record(value):
         _digest({f.name: getattr(value, f.name) for f in fields(value)}, digest)
     elif value is None or isinstance(value, (str, bytes, bool, int, float)):
         digest.update(f"{type(value).__name__} {value!r};".encode())

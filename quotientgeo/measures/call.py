@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from numbers import Real
-from typing import Any
+from typing import Any, get_args
 
 from quotientgeo.errors import ArgumentError
 from quotientgeo.geometry.pair import GeodesicName, MetricName
@@ -13,8 +13,8 @@ from quotientgeo.measures.ascent import Settings
 from quotientgeo.model.graph import SYMMETRIES, SymmetriesName
 
 MEASURES = ("geodesic", "adaptive", "euclidean")
-METRICS = ("invariant", "mixed")
-GEODESICS = ("exact", 1, 2, 3, 4)
+METRICS = get_args(MetricName)
+GEODESICS = get_args(GeodesicName)
 LARGEST_RHO = 1e18  # its square still fits a float32
 UNVERIFIED = ("refuse", "exclude")
 _PLAIN = ("invariant", "exact", "attention")  # defaults of metric, geodesic, symmetries

@@ -11,7 +11,7 @@ from collections.abc import Collection
 import torch
 from torch import Tensor, nn
 
-from quotientgeo.errors import BlockError
+from quotientgeo.geometry.gauge import rank_resolution
 from quotientgeo.geometry.pair import GeodesicName, MetricName, PairGeometry
 from quotientgeo.measures.charts import PairChart
 from quotientgeo.measures.problem import Problem, raised, untrained
@@ -50,13 +50,8 @@ def build(
     float64 = part.canonicalise_shifts(own)
     pairs = []
     for stack in stacks:
-        if stack.geometry is not None:
-            raise BlockError(
-                f"blocks {', '.join(block.name for block in stack.blocks[:3])}: a geometry of their own "
-                f"({stack.geometry!r}) cannot be measured yet; leave PairBlock.geometry at None and choose metric="
-            )
         # the precision of the ascent decides what counts as rank, though frames are computed in float64
-        tolerance = max(stack.n, stack.m) * torch.finfo(dtype).eps
+        tolerance = rank_resolution(stack.n, stack.m, torch.finfo(dtype).eps)
         exact = PairGeometry.at(
             *stack.read(float64),
             metric=metric,

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from quotientgeo.geometry.gauge import canonical_frames
+from quotientgeo.geometry.gauge import canonical_frames, rank_resolution
 from quotientgeo.measures.batches import Batch, examples, spread
 from quotientgeo.measures.call import Call
 from quotientgeo.measures.objective import Loss
@@ -68,7 +68,7 @@ def _require_rank(graph: SymmetryGraph, names: Collection[str]) -> None:
         at = [i for i, block in enumerate(stack.blocks) if block.name in names]
         if at:
             G, H = (factor[at] for factor in stack.read(raised(dict(graph.parameters), torch.float64)))
-            tolerance = max(stack.n, stack.m) * torch.finfo(dtype).eps  # as the measure will judge it
+            tolerance = rank_resolution(stack.n, stack.m, torch.finfo(dtype).eps)  # as the measure will judge it
             canonical_frames(G, H, rank_tolerance=tolerance, names=[stack.blocks[i].name for i in at])
 
 

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from quotientgeo.errors import ArgumentError, LossError, ModeError, SymmetryError
-from quotientgeo.model.structure import same_mapping
+from quotientgeo.model.structure import map_tensors
 
 Forward = Callable[[nn.Module, Any], Any]
 _NARROW = (torch.float32, torch.float16, torch.bfloat16)
@@ -170,15 +170,7 @@ def require_evaluation_mode(model: nn.Module) -> None:
 
 def map_floats(value: Any) -> Any:
     """The same structure with floating tensors in float64."""
-    if isinstance(value, Tensor):
-        return _double(value)
-    if isinstance(value, Mapping):
-        return same_mapping(value, {key: map_floats(item) for key, item in value.items()})
-    if isinstance(value, tuple) and hasattr(value, "_fields"):
-        return type(value)(*(map_floats(item) for item in value))
-    if isinstance(value, (tuple, list)):
-        return type(value)(map_floats(item) for item in value)
-    return value
+    return map_tensors(value, _double)
 
 
 def _double(tensor: Tensor) -> Tensor:

@@ -4,8 +4,35 @@ from __future__ import annotations
 
 import copy
 from collections import UserDict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import fields, is_dataclass
 from typing import Any
+
+from torch import Tensor
+
+
+def is_record(value: Any) -> bool:
+    """Whether it is an instance of a dataclass."""
+    return is_dataclass(value) and not isinstance(value, type)
+
+
+def map_tensors(value: Any, function: Callable[[Tensor], Any]) -> Any:
+    """The same structure with ``function`` applied to each tensor, in mappings (whose class and attributes stay), tuples, lists
+    and dataclasses."""
+    if isinstance(value, Tensor):
+        return function(value)
+    if isinstance(value, Mapping):
+        return same_mapping(value, {key: map_tensors(item, function) for key, item in value.items()})
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return type(value)(*(map_tensors(item, function) for item in value))
+    if isinstance(value, (tuple, list)):
+        return type(value)(map_tensors(item, function) for item in value)
+    if is_record(value):
+        copied = copy.copy(value)
+        for field in fields(value):  # of a frozen dataclass too, and fields that its constructor does not take
+            object.__setattr__(copied, field.name, map_tensors(getattr(value, field.name), function))
+        return copied
+    return value
 
 
 def same_mapping(mapping: Mapping[Any, Any], values: dict[Any, Any]) -> Mapping[Any, Any]:

@@ -7,7 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from quotientgeo.errors import CertificateError, DeclarationError
+from quotientgeo.errors import ArgumentError, CertificateError
 from quotientgeo.geometry.catalogue_code import generated_code
 from quotientgeo.geometry.certify import certify_exponential, random_draws
 from quotientgeo.geometry.pair import PairGeometry
@@ -335,9 +335,9 @@ def test_batches_are_independent():
 def test_impossible_options_are_named():
     frames = Case(5, 4, 2).geometry("invariant").frames
     for options in ({"metric": "euclidean"}, {"geodesic": 5}, {"geodesic": "quadratic"}, {"geodesic": True}):
-        with pytest.raises(DeclarationError):
+        with pytest.raises(ArgumentError):
             PairGeometry(frames, **options)
-    with pytest.raises(DeclarationError, match="steps"):
+    with pytest.raises(ArgumentError, match="steps"):
         PairGeometry(frames, "mixed", steps=0)
     assert PairGeometry(frames, "invariant", steps=7).steps is None
     assert PairGeometry(frames, "mixed", 2, steps=7).steps is None

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 import torch
 from torch.utils.data import DataLoader, IterableDataset, Sampler, TensorDataset
 
 from quotientgeo.errors import DataError
-from quotientgeo.measures.batches import batch_size, data_digest, examples, fixed_batches, split_batch
+from quotientgeo.measures.batches import batch_size, data_digest, examples, fixed_batches, map_tensors, split_batch
 
 
 def test_a_generator_and_an_ordered_loader_are_materialised():
@@ -126,3 +126,21 @@ def test_the_digest_sees_values_shapes_dtypes_and_borders():
     }
     assert len(digests) == 6
     assert data_digest([a, b]) == data_digest([a.clone(), b.clone()])
+
+
+@dataclass(frozen=True)
+class Examples:
+    x: torch.Tensor
+    y: torch.Tensor
+    name: str = "digits"
+
+
+def test_dataclasses_are_batches_like_others():
+    batch = Examples(torch.ones(4, 2), torch.arange(4))
+    assert batch_size(batch) == 4
+    half = map_tensors(batch, lambda t: t[:2])
+    assert (type(half), half.name, half.y.tolist()) == (Examples, "digits", [0, 1])
+    assert batch.y.tolist() == [0, 1, 2, 3]
+    assert [len(part.y) for part in split_batch(replace(batch, name=batch.y), 3)] == [3, 1]
+    with pytest.raises(DataError, match="cannot be split"):
+        split_batch(batch, 3)  # the name may hold examples
