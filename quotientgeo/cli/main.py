@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
+import sys
 from typing import Annotated, Any
 
 import typer
@@ -17,6 +19,7 @@ from quotientgeo.cli.sharpness import sharpness
 from quotientgeo.errors import QuotientgeoError, UnknownArchitectureError
 
 NAMED_ERROR = 2  # exit code of every error that quotientgeo raises on purpose, as of a wrong option
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 _UsageError: type[Exception] = typer.BadParameter.__base__  # type: ignore[assignment]  # typer does not name it
@@ -80,4 +83,11 @@ def _options(
 def main() -> None:
     """Entry point of the console script. Nothing that a command uses may go looking for files on the network."""
     os.environ["HF_HUB_OFFLINE"] = os.environ["HF_DATASETS_OFFLINE"] = "1"
-    app()
+    try:
+        app()
+    except OSError as error:
+        if error.errno not in _FULL or error.filename is not None:  # a file of a command's own is named in its error
+            raise
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or Python's exit would fail on what is left
+        typer.echo(f"Error: cannot write to stdout: {error.strerror}", err=True)
+        sys.exit(NAMED_ERROR)

@@ -30,11 +30,22 @@ if TYPE_CHECKING:
 def _appendable(out: Path | None) -> Path | None:
     """Refuse a file that cannot be written before hours of work, not after."""
     if out is not None:
+        new = not out.exists()
         try:
             out.open("a").close()
+            if new:  # no empty file where it ends with an error
+                out.unlink()
         except OSError as error:
             raise typer.BadParameter(f"cannot append to {out}: {error.strerror}") from error
     return out
+
+
+def _append(out: Path, line: str) -> None:
+    try:
+        with out.open("a") as file:
+            file.write(line + "\n")
+    except OSError as error:
+        raise typer.BadParameter(f"cannot append to {out}: {error.strerror}", param_hint="'--out'") from error
 
 
 Checkpoints = Annotated[
@@ -146,11 +157,12 @@ def _measure_all(
                 result = _measure(task, checkpoint, data, dtype, settings | {"progress": progress})
             results.append((checkpoint, result))
             line = result.to_json()
-            if out is not None:
-                with out.open("a") as file:
-                    file.write(line + "\n")
-            if json:
-                typer.echo(line)
+            try:
+                if out is not None:
+                    _append(out, line)
+            finally:  # what was measured is not lost with a full disk
+                if json:
+                    typer.echo(line)
     finally:
         if results and not json:
             print_table(results)
