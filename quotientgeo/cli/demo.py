@@ -121,17 +121,20 @@ def rows(result: DemoResult) -> Iterator[tuple[str, tuple[str, str, str]]]:
     """Name, and the cells before, after and relative change, of each line of the table."""
     (here, there), (right, still) = result.same.loss, result.same.accuracy
     yield "loss on the digits measured", (f"{here:.6g}", f"{there:.6g}", _changed(result.same.loss_change))
-    yield f"accuracy on {result.same.held_out} other digits", (f"{right:.1%}", f"{still:.1%}", f"{still - right:.0%}")
+    yield (
+        f"accuracy on {result.same.held_out} other digits",
+        (f"{right:.1%}", f"{still:.1%}", _changed(result.same.accuracy_change)),
+    )
     for c in result.comparisons:
         values = [f"{one.value:.6g}" if one.ok else one.outcome for one in (c.before, c.after)]
         yield c.title, (values[0], values[1], _changed(c.change))
 
 
 def _changed(change: float) -> str:
-    """A relative change; nothing where there is none."""
+    """A relative change, as a number: large ones and rounding in one unit. Nothing where there is none."""
     if math.isnan(change):
         return ""
-    return f"{change:+.1%}" if abs(change) >= 1e-3 else f"{change:.1e}"
+    return f"{change:+.2g}" if change else "0"
 
 
 @contextmanager

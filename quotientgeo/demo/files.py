@@ -96,6 +96,7 @@ def render_page(result: DemoResult, orbit_svg: str) -> str:
         "rounding": ROUNDING,
         "adaptive_change": result.comparisons[0].change,
         "loss_change": same.loss_change,
+        "accuracy_change": same.accuracy_change,
         "weights_figure": image_source(svg(pictured)),
         "orbit_figure": image_source(orbit_svg),
         "head_shape": weights[0].shape,

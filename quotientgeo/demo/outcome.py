@@ -41,6 +41,11 @@ class SameFunction:
         """Relative change of the loss; NaN where it is 0."""
         return relative_change(*self.loss)
 
+    @property
+    def accuracy_change(self) -> float:
+        """Relative change of the accuracy; NaN where it is 0."""
+        return relative_change(*self.accuracy)
+
 
 @dataclass(frozen=True)
 class Comparison:

@@ -46,16 +46,8 @@ def number(value: float, digits: int = 4) -> str:
 
 
 def change(value: float) -> str:
-    """A relative change: in percent, or as a power of ten where it is less than a hundredth of a percent."""
-    if not math.isfinite(value):
-        return "no value"
-    if value == 0:
-        return "0"
-    if abs(value) < 1e-4:
-        return number(value, 2)
-    sign = "+" if value > 0 else MINUS
-    size = 100 * abs(value)
-    return f"{sign}{size:,.0f} %" if size >= 1000 else f"{sign}{size:.3g} %"
+    """A relative change as a signed number: one unit for large ones and for rounding, so that a column can be compared."""
+    return f"+{number(value, 2)}" if math.isfinite(value) and value > 0 else number(value, 2)
 
 
 def percent(value: float) -> str:

@@ -181,7 +181,8 @@ class TestCommand:
             assert words in done.stdout
         for comparison in result.comparisons:
             assert f"{comparison.before.value:.6g}" in done.stdout
-        assert f"{result.comparisons[0].change:+.1%}" in done.stdout
+        assert [line for line in done.stdout.splitlines() if f" {result.comparisons[0].change:+.2g} " in line]
+        assert "%" not in done.stdout.split("geodesic sharpness, invariant metric")[1].splitlines()[0]
         assert " 50 %  measuring" in done.stderr
         files = {"index.html", "figure.png", "demo.json", "results.jsonl", "README.md"}
         folders = {"digits-vit", "digits-vit-moved", "digits", "held-out"}
