@@ -16,6 +16,8 @@ from torch import Tensor
 
 from quotientgeo.errors import ArgumentError, DeclarationError
 
+LARGEST_CONDITION = 1.0 / torch.finfo(torch.float64).eps  # cond(A) at which an inverse in float64 has no digit left
+
 
 @dataclass(frozen=True)
 class GL:
@@ -73,6 +75,11 @@ class GL:
         """
         if not (isinstance(condition, Real) and 1.0 <= condition < float("inf")):
             raise ArgumentError(f"random_element: condition must be a finite number >= 1, got {condition!r}")
+        if condition > LARGEST_CONDITION:
+            raise ArgumentError(
+                f"random_element: condition must be at most {LARGEST_CONDITION:.1e}, got {condition!r}: beyond that float64 "
+                "keeps no digit of the inverse; use a smaller condition"
+            )
         k = self._numeric_size(size)
         if k == 1:
             exponent = torch.rand((*batch, 1, 1), generator=generator, dtype=torch.float64) - 0.5

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
@@ -23,6 +24,10 @@ def condition_number(condition: float) -> float:
     """The callback of every option that is one."""
     if not (math.isfinite(condition) and condition >= 1):
         raise typer.BadParameter(f"{condition} is not a finite number >= 1: it is a condition number")
+    if condition * sys.float_info.epsilon > 1:  # groups.LARGEST_CONDITION, without importing torch for it
+        raise typer.BadParameter(
+            f"{condition:g} is too large: float64 keeps no digit of such a move; use a smaller condition"
+        )
     return condition
 
 

@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import json as jsonlib
+import shutil
+from collections.abc import Callable
 from copy import deepcopy
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from quotientgeo.cli.options import Checkpoint, Json, Symmetries, condition_number
 
+if TYPE_CHECKING:
+    from torch import nn
+
 _TYPES = {"F64": "float64", "F32": "float32", "F16": "float16", "BF16": "bfloat16"}
 EXACT = 1e-12  # relative change of the outputs under the move in float64, for each unit of the condition number,
 LARGEST = 1e-6  # and for any condition number
+HELD = 1e-2  # relative change of the outputs as written, by rounding to the types in which the weights are stored,
+ROUNDINGS = 32  # and times the resolution of the coarsest of these types, if that is more: bfloat16 cannot do better
 
 
 def _free(out: Path) -> Path:
@@ -80,9 +87,7 @@ def orbit(
                 "use a smaller condition"
             )
     with working(f"writing {out}"):
-        quotientgeo.save_checkpoint(moved, out, like=checkpoint)
-        with quiet_transformers():
-            written = difference(model, quotientgeo.load_checkpoint(out), inputs)
+        written = _write(moved, out, checkpoint, lambda found: difference(model, found, inputs))
     found: dict[str, Any] = {"checkpoint": checkpoint, "out": str(out), "blocks": len(graph.blocks), "seed": seed}
     found |= {"condition": condition, "translations": translations, "symmetries": symmetries}
     found |= {"difference_float64": exact, "difference_written": written, "stored_dtypes": stored_dtypes(out)}
@@ -91,6 +96,32 @@ def orbit(
         return
     for line in described(found):
         output().print(line, markup=False, soft_wrap=True)
+
+
+def _write(moved: nn.Module, out: Path, like: str, change: Callable[[nn.Module], float]) -> float:
+    """``change`` of the model as written. SymmetryError, and nothing is left at ``out``, where rounding changed the function."""
+    import torch
+
+    import quotientgeo
+    from quotientgeo.errors import SymmetryError
+    from quotientgeo.tasks import quiet_transformers
+
+    existed = out.is_dir()
+    quotientgeo.save_checkpoint(moved, out, like=like)
+    with quiet_transformers():
+        written = change(quotientgeo.load_checkpoint(out))
+    types = stored_dtypes(out)
+    bound = max(HELD, *(ROUNDINGS * torch.finfo(getattr(torch, name)).eps for name in types))
+    if not written <= bound:
+        shutil.rmtree(out)
+        if existed:
+            out.mkdir()
+        raise SymmetryError(
+            f"{like}: the moved weights change the outputs by {written:.1e} (relative) once they are rounded to "
+            f"{', '.join(types)}, more than {bound:.0e}, so nothing was written: use a smaller condition, or store them wider, "
+            "in Python, with quotientgeo.save_checkpoint(..., dtype=torch.float64)"
+        )
+    return written
 
 
 def described(found: dict[str, Any]) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -155,6 +156,8 @@ def test_nothing_is_overwritten(bert: Path, tmp_path: Path) -> None:
         (("--condition", "nan"), "Invalid value for '--condition'"),
         (("--symmetries", "none"), "there is nothing to move"),
         (("--condition", "1e12"), "use a smaller condition"),
+        (("--condition", "1e17"), "1e+17 is too large: float64 keeps no digit of such a move"),
+        (("--condition", "1e300"), "1e+300 is too large: float64 keeps no digit of such a move"),
     ],
 )
 def test_what_cannot_be_moved_is_refused(bert: Path, tmp_path: Path, options: tuple[str, str], message: str) -> None:
@@ -162,6 +165,38 @@ def test_what_cannot_be_moved_is_refused(bert: Path, tmp_path: Path, options: tu
     assert done.exit_code == 2
     assert message in done.stderr.splitlines()[-1]
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("dtype", "condition", "fits"),
+    [
+        (torch.float32, "1e8", False),
+        (torch.float32, "1e4", True),
+        (torch.float64, "1e8", True),
+        (torch.float16, "1e4", False),
+        (torch.bfloat16, "1e4", False),
+        (torch.bfloat16, "10", True),
+    ],
+)
+@pytest.mark.parametrize("existed", [False, True])
+def test_weights_that_their_type_cannot_hold_are_not_left_there(
+    tmp_path: Path, dtype: torch.dtype, condition: str, fits: bool, existed: bool
+) -> None:
+    folder, out = text_folder(tmp_path / "bert", "BertForSequenceClassification", dtype=dtype), tmp_path / "out"
+    if existed:
+        out.mkdir()
+    done = run(folder, out, "--condition", condition)
+    assert done.exit_code == (0 if fits else 2), done.output
+    if fits:
+        assert (out / "model.safetensors").is_file()
+        return
+    line = done.stderr.splitlines()[-1]
+    assert re.search(
+        rf"once they are rounded to {str(dtype)[6:]}, more than .*use a smaller condition, or store them wider", line
+    )
+    assert not done.stdout
+    assert sorted(p.name for p in tmp_path.iterdir()) == (["bert", "out"] if existed else ["bert"])
+    assert not existed or not list(out.iterdir())
 
 
 def test_a_move_that_changes_the_function_is_not_written(

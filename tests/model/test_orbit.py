@@ -132,6 +132,10 @@ def test_wrong_settings_are_refused():
     for condition in (0.5, float("nan"), float("inf")):
         with pytest.raises(ArgumentError, match="condition must be a finite number >= 1"):
             graph.move(condition=condition)
+    for condition in (5e15, 1e17, 1e300):
+        with pytest.raises(ArgumentError, match=r"condition must be at most 4\.5e\+15, got .*use a smaller condition"):
+            graph.move(condition=condition)
+    graph.move(condition=4.5e15)
     with pytest.raises(ArgumentError, match="translations must be a finite number >= 0"):
         graph.move(translations=-1.0)
 
