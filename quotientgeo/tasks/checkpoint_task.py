@@ -137,6 +137,10 @@ class CheckpointTask(ABC):
     def labelled(self, labels: Labels, indices: Sequence[int], reading: str) -> None:
         """Say in the result how the labels were read, and that all are of one class where they are."""
         self._about["labels_read_as"] = reading
+        if labels.could_mislead(reading):
+            self._notes.append(
+                f"classes are called by numbers that are not their indices: the labels were read as {reading}"
+            )
         if len(indices) > 1 and len(set(indices)) == 1:
             self._notes.append(
                 f"all {len(indices)} examples have class {labels.name(indices[0])}: where the data is sorted by class, shuffle "

@@ -75,6 +75,11 @@ class Labels:
         """What the config calls a class."""
         return next((name for name, known in self.names.items() if known == index), str(index))
 
+    def could_mislead(self, reading: str) -> bool:
+        """Whether some class is called by a number that is not its index, so that a reader must know the reading."""
+        odd = any(_WHOLE.fullmatch(name) and int(float(name)) != index for name, index in self.names.items())
+        return odd and reading != BOTH
+
     def _by_name(self, value: Any) -> int | None:
         text = _text(value)
         whole = _WHOLE.fullmatch(text)

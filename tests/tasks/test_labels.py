@@ -74,6 +74,13 @@ def test_what_has_no_reading_is_refused_with_its_place(labels: Labels, values: t
         read(labels, *values)
 
 
+def test_a_reading_is_worth_a_note_where_names_are_other_numbers() -> None:
+    assert STARS.could_mislead(INDICES)
+    assert STARS.could_mislead(NAMES)
+    assert not SENTIMENT.could_mislead(INDICES)
+    assert not Labels({"0": 0, "1": 1}, 2).could_mislead(BOTH)
+
+
 def test_what_a_config_says() -> None:
     config = SimpleNamespace(num_labels=2, label2id={"x": 0, "y": "1"}, problem_type=None)
     assert Labels.of(config, "t") == Labels({"x": 0, "y": 1}, 2)
