@@ -61,7 +61,9 @@ def build(
             names=[block.name for block in stack.blocks],
         )
         pairs.append(PairChart(stack, exact.to(dtype)))
-    base = raised(float64, dtype)
+    # what factors fill is written anew at every point: the model's own tensor holds its place
+    filled = {name for stack in stacks for name in stack.names if bool(part.factor_mask(name).all())}
+    base = raised({name: graph.parameters[name] if name in filled else w for name, w in float64.items()}, dtype)
     free: dict[str, Tensor | None] = {}
     for name, w in base.items():
         mask = part.rest_mask(name)
