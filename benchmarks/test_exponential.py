@@ -10,7 +10,7 @@ from benchmarks.clock import Time, timed, typical
 from benchmarks.conftest import Say, load
 from benchmarks.dop853 import SMALLEST_TOLERANCE, error, integrate, reference
 from quotientgeo.geometry.coordinates import Horizontal
-from quotientgeo.geometry.first_order import FirstOrder, Transposed
+from quotientgeo.geometry.first_order import FirstOrder, Stored
 from quotientgeo.geometry.pair import PairGeometry
 
 BLOCKS, ROWS, COLUMNS = 144, 768, 64
@@ -50,7 +50,7 @@ def sides(geometry: PairGeometry, z: Horizontal) -> list[Side]:
 def ours(geometry: PairGeometry, z: Horizontal, dtype: torch.dtype, exact: list[Side]) -> tuple[Time, float]:
     """Time of one evaluation for all blocks, as a search does it, and the largest error on those that are integrated."""
     exp = FirstOrder(geometry.to(dtype))
-    stored = Transposed(*(part.to(dtype).contiguous() for part in (z.c, z.N_G.mT, z.N_H.mT)))
+    stored = Stored(*(part.to(dtype).contiguous() for part in (z.c, z.N_G.mT, z.N_H.mT)))
     spent = typical([timed(lambda: exp.move(stored)) for _ in range(ROUNDS + 1)][1:])
     root = geometry.frames.s.sqrt()[:, None, :]
     ends = [Y[:INTEGRATED].double() / root[:INTEGRATED] for Y in exp.move(stored)]  # from the balanced gauge

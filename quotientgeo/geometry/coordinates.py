@@ -46,9 +46,15 @@ def dimension(n: int, m: int, h: int) -> int:
     return n * h + m * h - h * h
 
 
+def split(F: Tensor, X: Tensor) -> tuple[Tensor, Tensor]:
+    """(F'X (..., h, h), X - F F'X): the core of X (..., n, h) and its part normal to the orthonormal columns F (..., n, h)."""
+    core = F.mT @ X
+    return core, X - F @ core
+
+
 def normal_part(F: Tensor, N: Tensor) -> Tensor:
     """(I - F F') N for orthonormal columns F (..., n, h) and N (..., n, h)."""
-    return N - F @ (F.mT @ N)
+    return split(F, N)[1]
 
 
 def zeros(frames: Frames, dtype: torch.dtype | None = None) -> Horizontal:
@@ -72,8 +78,8 @@ def embed(frames: Frames, z: Horizontal, w_G: Tensor, w_H: Tensor) -> tuple[Tens
 
 def extract(frames: Frames, Z_G: Tensor, Z_H: Tensor, w_G: Tensor, w_H: Tensor) -> Horizontal:
     """The adjoint of ``embed``: c = w_G * F_G' Z_G + w_H * (F_H' Z_H)', and the normal parts."""
-    core_G, core_H = frames.F_G.mT @ Z_G, frames.F_H.mT @ Z_H
-    return Horizontal(w_G * core_G + w_H * core_H.mT, Z_G - frames.F_G @ core_G, Z_H - frames.F_H @ core_H)
+    (core_G, N_G), (core_H, N_H) = split(frames.F_G, Z_G), split(frames.F_H, Z_H)
+    return Horizontal(w_G * core_G + w_H * core_H.mT, N_G, N_H)
 
 
 def random_start(frames: Frames, Omega: Tensor) -> Horizontal:

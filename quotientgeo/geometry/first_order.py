@@ -26,7 +26,7 @@ _ORDINARY = 1e12
 _CHUNK_ENTRIES = 1 << 15
 
 
-class Transposed(NamedTuple):
+class Stored(NamedTuple):
     """Coordinates or their gradients as stored: c (B, h, h), and N_G (B, h, n), N_H (B, h, m) transposed and contiguous.
 
     Rows of a transposed factor are rows of a weight of nn.Linear, so that neither reading nor writing weights moves data.
@@ -50,8 +50,8 @@ class FirstOrder:
         self._Y = (torch.empty_like(self._F[0]), torch.empty_like(self._F[1]))
         blocks, h = frames.s.shape
         size = max(1, _CHUNK_ENTRIES // (h * h)) if frames.s.device.type == "cpu" else blocks
-        self._chunks = [(slice(a, a + size), geometry.blocks(slice(a, a + size))) for a in range(0, blocks, size)]
-        self._seen: tuple[Transposed, Tensor, Tensor] | None = None
+        self._chunks = [_Chunk.of(geometry, slice(a, a + size)) for a in range(0, blocks, size)]
+        self._seen: tuple[Stored, Tensor, Tensor] | None = None
 
     @staticmethod
     def suits(geometry: PairGeometry) -> bool:
@@ -60,14 +60,14 @@ class FirstOrder:
         return geometry.dtype == torch.float64 or bool(((s < _ORDINARY) & (s > 1 / _ORDINARY)).all())
 
     @torch.no_grad()
-    def move(self, z: Transposed) -> tuple[Tensor, Tensor]:
+    def move(self, z: Stored) -> tuple[Tensor, Tensor]:
         """(G (B, n, h), H (B, m, h)) at t = 1 in the balanced gauge, as views of buffers that the next ``move`` overwrites.
 
         N_G and N_H must be normal to the frames (every gradient of ``pull`` and every random start is), and z must stay as it is
         until the ``pull``.
         """
         gram = torch.stack([z.N_G @ z.N_G.mT, z.N_H @ z.N_H.mT])
-        parts = [_coefficients(geometry, z.c[some], gram[:, some]) for some, geometry in self._chunks]
+        parts = [chunk.coefficients(z.c[chunk.some], gram[:, chunk.some]) for chunk in self._chunks]
         u, q = (torch.cat(part, 1) for part in zip(*parts, strict=True))
         self._seen = (z, gram, q)
         for F, N, Y, u_side, q_side in zip(self._F, (z.N_G, z.N_H), self._Y, u, q, strict=True):
@@ -76,7 +76,7 @@ class FirstOrder:
         return self._Y[0].mT, self._Y[1].mT
 
     @torch.no_grad()
-    def pull(self, dG: Tensor, dH: Tensor, out: Transposed) -> None:
+    def pull(self, dG: Tensor, dH: Tensor, out: Stored) -> None:
         """Write dL/dz into ``out`` for gradients dG (B, n, h), dH (B, m, h) at the end points of the last ``move``."""
         if self._seen is None:
             raise RuntimeError("pull needs a move before it, and each move one pull")
@@ -88,34 +88,42 @@ class FirstOrder:
             torch.bmm(N, dY.mT, out=dq[i])
             torch.bmm(q[i], dY, out=dN)
         d_gram = torch.empty_like(gram)
-        for some, geometry in self._chunks:
-            at = (slice(None), some)
-            _pull_coefficients(geometry, z.c[some], gram[at], (du[at], dq[at]), (out.c[some], d_gram[at]))
+        for chunk in self._chunks:
+            some, at = chunk.some, (slice(None), chunk.some)
+            chunk.pull(z.c[some], gram[at], (du[at], dq[at]), (out.c[some], d_gram[at]))
         for i, (F, N, _, dN) in enumerate(sides):
             torch.baddbmm(dN, d_gram[i] + d_gram[i].mT, N, out=dN)
             torch.baddbmm(dN, q[i] @ du[i].mT, F, alpha=-1, out=dN)
 
 
-def _coefficients(geometry: PairGeometry, c: Tensor, gram: Tensor) -> tuple[Tensor, Tensor]:
-    """u, q (2, B, h, h) of the end points F u + N q."""
-    w_G, w_H = geometry.weights()
-    return geometry.coefficients(torch.stack([w_G * c, (w_H * c).mT]), gram)
+class _Chunk(NamedTuple):
+    """Some of the blocks: which, their geometry, and w_G, w_H of their cores."""
 
+    some: slice
+    geometry: PairGeometry
+    weights: tuple[Tensor, Tensor]
 
-def _pull_coefficients(
-    geometry: PairGeometry, c: Tensor, gram: Tensor, d_ends: tuple[Tensor, Tensor], out: tuple[Tensor, Tensor]
-) -> None:
-    """Write (dc, dC) into ``out`` for gradients (du, dq). The coefficients are computed again: a graph kept from ``move`` would
-    be in memory together with all activations of the model."""
-    with torch.enable_grad():
-        c, gram = c.detach().requires_grad_(), gram.detach().requires_grad_()
-        ends = _coefficients(geometry, c, gram)
-    moving = [
-        (end, d_end) for end, d_end in zip(ends, d_ends, strict=True) if end.requires_grad
-    ]  # q is constant at order 1
-    found = torch.autograd.grad([end for end, _ in moving], (c, gram), [d for _, d in moving], allow_unused=True)
-    for target, gradient in zip(out, found, strict=True):
-        if gradient is None:
-            target.zero_()
-        else:
-            target.copy_(gradient)
+    @classmethod
+    def of(cls, geometry: PairGeometry, some: slice) -> _Chunk:
+        part = geometry.blocks(some)
+        return cls(some, part, part.weights())
+
+    def coefficients(self, c: Tensor, gram: Tensor) -> tuple[Tensor, Tensor]:
+        """u, q (2, B, h, h) of the end points F u + N q."""
+        w_G, w_H = self.weights
+        return self.geometry.coefficients(torch.stack([w_G * c, (w_H * c).mT]), gram)
+
+    def pull(self, c: Tensor, gram: Tensor, d_ends: tuple[Tensor, Tensor], out: tuple[Tensor, Tensor]) -> None:
+        """Write (dc, dC) into ``out`` for gradients (du, dq). The coefficients are computed again: a graph kept from ``move``
+        would be in memory together with all activations of the model."""
+        with torch.enable_grad():
+            c, gram = c.detach().requires_grad_(), gram.detach().requires_grad_()
+            ends = self.coefficients(c, gram)
+        # q is constant at order 1
+        moving = [(end, d_end) for end, d_end in zip(ends, d_ends, strict=True) if end.requires_grad]
+        found = torch.autograd.grad([end for end, _ in moving], (c, gram), [d for _, d in moving], allow_unused=True)
+        for target, gradient in zip(out, found, strict=True):
+            if gradient is None:
+                target.zero_()
+            else:
+                target.copy_(gradient)

@@ -27,6 +27,7 @@ import torch
 from torch import Tensor
 
 from quotientgeo.errors import GeodesicAccuracyError, GeodesicCollapseError
+from quotientgeo.geometry.coordinates import split
 from quotientgeo.geometry.gauge import Frames, batch_names, row
 
 DEFAULT_STEPS = 16
@@ -57,12 +58,6 @@ class _GramInverse(torch.autograd.Function):
         return -(inverse @ d_inverse @ inverse)
 
 
-def split(F: Tensor, V: Tensor) -> tuple[Tensor, Tensor]:
-    """(F'V (..., h, h), V - F F'V): the core of V (..., n, h) and its part normal to the frame."""
-    core = F.mT @ V
-    return core, V - F @ core
-
-
 def relative_spectrum(frames: Frames, dtype: torch.dtype) -> Tensor:
     """s / s_1 as a row (..., 1, h)."""
     return row(frames.s / frames.s[..., :1], dtype)
@@ -76,11 +71,12 @@ class Reduced(NamedTuple):
     s: Tensor  # s / s_1 as a row, (..., 1, h)
 
     @classmethod
-    def at(cls, frames: Frames, V_G: Tensor, V_H: Tensor) -> Reduced:
-        """The system with initial velocities V_G (..., n, h), V_H (..., m, h) of Y_G, Y_H, frames in their dtype."""
-        core_G, N_G, core_H, N_H = *split(frames.F_G, V_G), *split(frames.F_H, V_H)
+    def at(cls, frames: Frames, V_G: Tensor, V_H: Tensor) -> tuple[Reduced, tuple[Tensor, Tensor]]:
+        """The system with initial velocities V_G (..., n, h), V_H (..., m, h) of Y_G, Y_H, frames in their dtype; and (N_G, N_H),
+        the parts of the velocities that are normal to the frames."""
+        (core_G, N_G), (core_H, N_H) = split(frames.F_G, V_G), split(frames.F_H, V_H)
         gram = torch.stack([N_G.mT @ N_G, N_H.mT @ N_H])
-        return cls(torch.stack([core_G, core_H]), gram, relative_spectrum(frames, V_G.dtype))
+        return cls(torch.stack([core_G, core_H]), gram, relative_spectrum(frames, V_G.dtype)), (N_G, N_H)
 
     def start(self) -> tuple[Tensor, Tensor]:
         """Coefficients of points and momenta at t = 0, both (2, ..., 2h, h)."""
@@ -135,10 +131,8 @@ def integrate(
 @torch.no_grad()
 def smallest_singular_ratio(frames: Frames, V_G: Tensor, V_H: Tensor, steps: int) -> Tensor:
     """min over all Runge-Kutta stages of s_h(G H') / s_h at the start, shape (...), in float64; 0 where not finite."""
-    frames, V_G, V_H = frames.to(torch.float64), V_G.double(), V_H.double()
-    system = Reduced.at(frames, V_G, V_H)
+    system, normal = Reduced.at(frames.to(torch.float64), V_G.double(), V_H.double())
     _, h = system.s.shape[-2:]
-    normal = (split(frames.F_G, V_G)[1], split(frames.F_H, V_H)[1])
     R = torch.stack([torch.linalg.qr(torch.nan_to_num(N), mode="r").R for N in normal])
     lowest = torch.full(system.core.shape[1:-2], math.inf, dtype=torch.float64, device=R.device)
 
@@ -176,7 +170,7 @@ def choose_steps(frames: Frames, rho: float, tolerance: float = ASCENT_TOLERANCE
 @torch.no_grad()
 def step_error(frames: Frames, V_G: Tensor, V_H: Tensor, steps: int) -> Tensor:
     """|W(steps) - W(2 steps)|_F / |W(2 steps)|_F of W = G H' at t = 1, shape (...), in float64; inf where not finite."""
-    system = Reduced.at(frames.to(torch.float64), V_G.double(), V_H.double())
+    system, _ = Reduced.at(frames.to(torch.float64), V_G.double(), V_H.double())
     return _change(system, _product(system, steps), _product(system, 2 * steps))
 
 
@@ -236,7 +230,7 @@ def settled_steps(
         GeodesicAccuracyError: ``cap`` steps do not reach the tolerance.
         GeodesicCollapseError: and the reason is that a finer integration runs into the singular set.
     """
-    system = Reduced.at(frames.to(torch.float64), V_G.double(), V_H.double())
+    system, _ = Reduced.at(frames.to(torch.float64), V_G.double(), V_H.double())
     few = _product(system, steps)
     while True:
         many = _product(system, 2 * steps)

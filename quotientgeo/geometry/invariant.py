@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from quotientgeo.geometry.catalogue_code import taylor_point
-from quotientgeo.geometry.coordinates import Horizontal, embed, extract
+from quotientgeo.geometry.coordinates import Horizontal, embed, extract, split
 from quotientgeo.geometry.gauge import Frames, row
 from quotientgeo.geometry.span import Span
 
@@ -69,8 +69,7 @@ def exponential(
     that is exact to rounding there, at a fraction of the cost. ``steps`` has no effect.
     """
     frames = frames.to(X_G.dtype)
-    core_G, core_H = frames.F_G.mT @ X_G, frames.F_H.mT @ X_H
-    N_G, N_H = X_G - frames.F_G @ core_G, X_H - frames.F_H @ core_H
+    (core_G, N_G), (core_H, N_H) = split(frames.F_G, X_G), split(frames.F_H, X_H)
     core = torch.stack([core_G, core_H])
     gram = torch.stack([N_G.mT @ N_G, N_H.mT @ N_H])
     u, q = _within_plane(core, gram, rho)

@@ -70,12 +70,7 @@ def exponential(
     frames = frames.to(X_G.dtype)
     columns = canonical_columns(frames)
     whitening = row(columns.reciprocal(), X_G.dtype)
-    (core_G, N_G), (core_H, N_H) = (
-        flow.split(frames.F_G, X_G * whitening),
-        flow.split(frames.F_H, X_H * whitening),
-    )
-    core, gram = torch.stack([core_G, core_H]), torch.stack([N_G.mT @ N_G, N_H.mT @ N_H])
-    system = flow.Reduced(core, gram, flow.relative_spectrum(frames, core.dtype))
+    system, (N_G, N_H) = flow.Reduced.at(frames, X_G * whitening, X_H * whitening)
     u, q = flow.integrate(system, steps or flow.DEFAULT_STEPS).tensor_split(2, -2)
     scale = row(columns, X_G.dtype)
     return (frames.F_G @ u[0] + N_G @ q[0]) * scale, (frames.F_H @ u[1] + N_H @ q[1]) * scale

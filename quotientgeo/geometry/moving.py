@@ -132,18 +132,14 @@ def _mixed_exponential(pair: MovingPair, X_G: Tensor, X_H: Tensor) -> tuple[Tens
     (F_G, R_G), (F_H, R_H) = _orthonormal(pair.G / columns), _orthonormal(pair.H / columns)
     fewest = pair.geometry.steps or flow.DEFAULT_STEPS
     steps = flow.settled_steps(pair.geometry.frames, V_G, V_H, fewest, tolerance=SETTLED)
-    system = flow.Reduced.at(pair.geometry.frames._replace(F_G=F_G, F_H=F_H), V_G, V_H)
+    system, (N_G, N_H) = flow.Reduced.at(pair.geometry.frames._replace(F_G=F_G, F_H=F_H), V_G, V_H)
     R = torch.stack([R_G.expand_as(system.core[0]), R_H.expand_as(system.core[1])])
     identity = torch.eye(R.shape[-1], dtype=R.dtype, device=R.device).expand_as(R)
     point = torch.cat([R, torch.zeros_like(R)], -2)
     momentum = (torch.cat([system.core, identity], -2) * system.s) @ (R.mT @ R).flip(0)
     ends = flow.integrate(system, steps, start=(point, momentum))
-    Y_G, Y_H = (
-        F @ u + (V - F @ core) @ q
-        for F, V, core, (u, q) in zip(
-            (F_G, F_H), (V_G, V_H), system.core, (end.tensor_split(2, -2) for end in ends), strict=True
-        )
-    )
+    (u_G, q_G), (u_H, q_H) = (end.tensor_split(2, -2) for end in ends)
+    Y_G, Y_H = F_G @ u_G + N_G @ q_G, F_H @ u_H + N_H @ q_H
     return Y_G * columns, Y_H * columns
 
 

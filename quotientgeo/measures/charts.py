@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from quotientgeo.geometry.coordinates import Horizontal, draw_start
-from quotientgeo.geometry.first_order import FirstOrder
+from quotientgeo.geometry.first_order import FirstOrder, Stored
 from quotientgeo.geometry.pair import PairGeometry
 from quotientgeo.measures.movers import DifferentiatedMover, ElementwiseMover, PairMover
 from quotientgeo.measures.tables import Table
@@ -62,11 +62,10 @@ class PairChart:
     def dimension(self) -> int:
         return sum(shape.numel() for shape in self._shapes)
 
-    def stored(self, z: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def stored(self, z: Tensor) -> Stored:
         """Views c (B, h, h), N_G' (B, h, n), N_H' (B, h, m) of this chart's stretch of z."""
         parts = z.split([shape.numel() for shape in self._shapes])
-        c, N_G, N_H = (part.view(shape) for part, shape in zip(parts, self._shapes, strict=True))
-        return c, N_G, N_H
+        return Stored(*(part.view(shape) for part, shape in zip(parts, self._shapes, strict=True)))
 
     def unflatten(self, z: Tensor) -> Horizontal:
         c, N_G, N_H = self.stored(z)

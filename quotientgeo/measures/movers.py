@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from quotientgeo.geometry.first_order import FirstOrder, Transposed
+from quotientgeo.geometry.first_order import FirstOrder
 from quotientgeo.measures.tables import Table
 from quotientgeo.measures.workspace import Gradients, Parameters
 
@@ -70,14 +70,14 @@ class PairMover:
         self.names = chart.stack.names
 
     def move(self, z: Tensor, parameters: Parameters) -> Parameters:
-        return self._chart.stack.write(parameters, *self._exp.move(Transposed(*self._chart.stored(z))))
+        return self._chart.stack.write(parameters, *self._exp.move(self._chart.stored(z)))
 
     def pull(self, gradients: Gradients, out: Tensor) -> None:
         found = self._chart.stack.read_gradient(gradients)
         if found is None:
             out.zero_()
         else:
-            self._exp.pull(*found, Transposed(*self._chart.stored(out)))
+            self._exp.pull(*found, self._chart.stored(out))
 
 
 class DifferentiatedMover:

@@ -7,7 +7,7 @@ import torch
 
 from quotientgeo.geometry.catalogue_code import generated_code
 from quotientgeo.geometry.coordinates import Horizontal, draw_start
-from quotientgeo.geometry.first_order import FirstOrder, Transposed
+from quotientgeo.geometry.first_order import FirstOrder, Stored
 from quotientgeo.geometry.pair import PairGeometry
 from quotientgeo.geometry.span import Span
 
@@ -25,14 +25,14 @@ def geometry_and_tangent(shape, metric, how, rho, dtype=torch.float64, size=0.2)
     return geometry, Horizontal(*(part.to(dtype) for part in z.scale(scale))), generator
 
 
-def stored(z: Horizontal) -> Transposed:
-    return Transposed(z.c.contiguous(), z.N_G.mT.contiguous(), z.N_H.mT.contiguous())
+def stored(z: Horizontal) -> Stored:
+    return Stored(z.c.contiguous(), z.N_G.mT.contiguous(), z.N_H.mT.contiguous())
 
 
 def in_place(geometry, z, d_ends):
     first = FirstOrder(geometry)
     ends = tuple(end.clone() for end in first.move(stored(z)))
-    out = Transposed(*(torch.full_like(part, float("nan")) for part in stored(z)))
+    out = Stored(*(torch.full_like(part, float("nan")) for part in stored(z)))
     first.pull(*d_ends, out)
     return ends, (out.c, out.N_G.mT, out.N_H.mT)
 
