@@ -1,4 +1,22 @@
-"""Every error that quotientgeo raises on purpose: what was wrong, where, and what to do about it."""
+"""Every error that quotientgeo raises on purpose: what was wrong, where, and what to do about it; and the words of messages."""
+
+from collections.abc import Sequence
+
+
+def first_line(error: BaseException) -> str:
+    """The first line of another's error; its class where it has no words."""
+    text = str(error).strip()
+    return text.splitlines()[0] if text else type(error).__name__
+
+
+def one_line(error: BaseException) -> str:
+    """All words of another's error, on one line."""
+    return " ".join(str(error).split())
+
+
+def some_of(names: Sequence[str], most: int) -> str:
+    """'a, b, c and 4 more'."""
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
 class QuotientgeoError(Exception):

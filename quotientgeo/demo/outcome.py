@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from quotientgeo.measures.result import SharpnessResult
+from quotientgeo.measures.result import SharpnessResult, plain
 
 SCHEMA = 1
 ROUNDING = 1e-6  # a relative change below this is called rounding
@@ -130,15 +130,7 @@ class DemoResult:
         ]
         found = {"schema": SCHEMA, "settings": self.settings, "model": self.model, "verification": self.verification}
         found |= {"same_function": asdict(self.same), "measures": measures, "seconds": self.seconds, "ok": self.ok}
-        return _plain(found | {"sweep": [asdict(point) for point in self.sweep]})
+        return plain(found | {"sweep": [asdict(point) for point in self.sweep]})
 
     def to_json(self) -> str:
         return json.dumps(self.to_dict(), sort_keys=True, allow_nan=False)
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, Mapping):
-        return {key: _plain(item) for key, item in value.items()}
-    return [_plain(item) for item in value] if isinstance(value, (list, tuple)) else value

@@ -6,7 +6,7 @@ import hashlib
 import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import torch
@@ -50,7 +50,7 @@ class Found:
     norm_shares: dict[str, float]
     gain_shares: dict[str, float]
     unused: frozenset[str]
-    stationary: bool  # the gradient at the weights is exactly zero
+    stationary: bool = False  # the gradient at the weights is exactly zero
 
 
 class BatchAscent:
@@ -108,7 +108,7 @@ class BatchAscent:
             if best is None or float(ascent.best_value) > float(best.best_value):
                 best, best_start = ascent, start
         assert best is not None
-        return self._conclude(settings, reference, best, best_start, traces)
+        return replace(self._conclude(settings, reference, best, best_start, traces), stationary=stationary)
 
     def _ascend(
         self,
@@ -187,7 +187,7 @@ class BatchAscent:
         )
         norm_shares = _normalised(self.atlas.shares(z, z))
         gain_shares = _normalised(self.atlas.shares(reference[1], z))
-        return Found(result, self.problem, norm_shares, gain_shares, self.seen.unused, not bool(reference[1].any()))
+        return Found(result, self.problem, norm_shares, gain_shares, self.seen.unused)
 
     def _refined_maximum(self, z: Tensor, maximum: float) -> float:
         """Double the integrator's steps until the end point at the maximiser is settled; the loss there is the value."""

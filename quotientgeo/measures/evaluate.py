@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterable
 from typing import Any, Literal
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from quotientgeo.errors import BlockError
 from quotientgeo.measures import adaptive, euclidean
 from quotientgeo.measures import geodesic as geodesic_measure
 from quotientgeo.measures.ascent import BatchAscent, Progress, Settings
-from quotientgeo.measures.batches import Batch, fixed_batches, map_tensors
+from quotientgeo.measures.batches import Batch, fixed_batches
 from quotientgeo.measures.call import Call
 from quotientgeo.measures.fitting import first_observation, require_fitting
 from quotientgeo.measures.objective import Loss, Objective
@@ -25,6 +25,7 @@ from quotientgeo.model.checkpoint import load_notes
 from quotientgeo.model.graph import SymmetriesName, SymmetryGraph, symmetry_graph
 from quotientgeo.model.inventory import Inventory, inventory
 from quotientgeo.model.probe import require_evaluation_mode
+from quotientgeo.model.structure import all_in_dtype
 
 
 def sharpness(
@@ -103,7 +104,7 @@ def _measure(
     training_seed = call.settings.seed if any(module.training for module in model.modules()) else None
 
     def objective(batch: Batch) -> Objective:
-        batch = _raised_batch(batch, dtype) if raised_note else batch
+        batch = all_in_dtype(batch, dtype) if raised_note else batch
         return Objective(model, loss, batch, call.micro_batch_size, constants, training_seed, known.aliases)
 
     # before any symmetry is tested: of a loss that cannot be used the user wants to hear that, not what it did to a test
@@ -159,13 +160,6 @@ def _build(
         rho=call.settings.rho,
         excluded=verified.excluded,
     )
-
-
-def _raised_batch(batch: Batch, dtype: torch.dtype) -> Batch:
-    def cast(tensor: Tensor) -> Tensor:
-        return tensor.to(dtype) if tensor.is_floating_point() else tensor
-
-    return map_tensors(batch, cast)
 
 
 def _progress(

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from quotientgeo.errors import ArgumentError, DataError, ModeError
+from quotientgeo.errors import ArgumentError, DataError, ModeError, first_line
 from quotientgeo.measures.batches import Batch, tensors
 from quotientgeo.measures.call import Call
 from quotientgeo.measures.objective import Objective
@@ -62,7 +62,7 @@ def first_observation(
         found = _other_dtypes(batch, parameters) if "dtype" in str(error) or "scalar type" in str(error) else ""
         if not found:
             raise
-        raise DataError(f"{found}: the model failed on the first batch with {str(error).splitlines()[0]!r}") from error
+        raise DataError(f"{found}: the model failed on the first batch with {first_line(error)!r}") from error
 
 
 def _other_dtypes(batch: Batch, parameters: dict[str, Tensor]) -> str:

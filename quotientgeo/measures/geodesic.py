@@ -17,6 +17,7 @@ from quotientgeo.measures.charts import PairChart
 from quotientgeo.measures.problem import Problem, raised, untrained
 from quotientgeo.model.blocks import ShiftBlock
 from quotientgeo.model.graph import SymmetryGraph
+from quotientgeo.model.structure import in_dtype
 
 NORM = (
     "sqrt(sum over blocks of the {metric} metric + |xi / |w||_2^2 over the rest; a weight of exactly zero stays zero)"
@@ -45,8 +46,7 @@ def build(
     read = {name for stack in stacks for name in stack.names}
     for shift in part.shifts:
         read |= _touched(shift) | {weight.tensor for weight, _ in shift.compensators}
-    wide = {name: torch.float64 if name in read else dtype for name in graph.parameters}
-    own = {name: raised({name: w}, wide[name])[name] for name, w in graph.parameters.items()}
+    own = {name: in_dtype(w.detach(), torch.float64 if name in read else dtype) for name, w in graph.parameters.items()}
     float64 = part.canonicalise_shifts(own)
     pairs = []
     for stack in stacks:

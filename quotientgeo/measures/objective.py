@@ -14,6 +14,7 @@ from torch.func import functional_call
 from quotientgeo.errors import LossError
 from quotientgeo.measures.batches import Batch, split_batch
 from quotientgeo.measures.tables import Reads, Table
+from quotientgeo.model.probe import seeded
 
 REENTRANT = (
     "the model recomputes activations by reentrant gradient checkpointing, which gives no gradients here: call "
@@ -234,9 +235,7 @@ class Objective:
                 handle = table.module.register_forward_pre_hook(table.look_up, with_kwargs=True)
                 stack.callback(handle.remove)
             if self._training_seed is not None:
-                devices = sorted({t.device.index or 0 for t in parameters.values() if t.device.type == "cuda"})
-                stack.enter_context(torch.random.fork_rng(devices=devices))
-                torch.manual_seed(self._training_seed)
+                stack.enter_context(seeded(self._training_seed, {t.device for t in parameters.values()}))
             result: Result = functional_call(self._bound, tensors, (batch, then))
             return result
 

@@ -19,6 +19,7 @@ from quotientgeo.measures.charts import Atlas, ElementwiseChart, PairChart, Para
 from quotientgeo.measures.objective import REENTRANT, Objective
 from quotientgeo.measures.tables import Reads, Table
 from quotientgeo.model.inventory import inventory, untied_embeddings
+from quotientgeo.model.structure import in_dtype
 
 _SAME = 1e-12  # relative; the same rows go through the same operations, so the loss is the same number
 
@@ -82,7 +83,7 @@ def working_dtype(model: nn.Module) -> tuple[torch.dtype, str | None]:
 
 def raised(tensors: dict[str, Tensor], dtype: torch.dtype) -> dict[str, Tensor]:
     """Floating tensors in ``dtype``; the others as they are."""
-    return {name: t.detach().to(dtype) if t.is_floating_point() else t.detach() for name, t in tensors.items()}
+    return {name: in_dtype(tensor.detach(), dtype) for name, tensor in tensors.items()}
 
 
 def observe(objective: Objective, model: nn.Module, parameters: Parameters) -> Observation:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
@@ -67,7 +68,7 @@ class SharpnessResult:
 
     def to_json(self, indent: int | None = None) -> str:
         """Strict JSON: a non-finite number becomes null, and comes back as NaN."""
-        return json.dumps(_plain({"schema": SCHEMA, **asdict(self)}), indent=indent, sort_keys=True, allow_nan=False)
+        return json.dumps(plain({"schema": SCHEMA, **asdict(self)}), indent=indent, sort_keys=True, allow_nan=False)
 
     @classmethod
     def from_json(cls, text: str) -> SharpnessResult:
@@ -113,11 +114,12 @@ def _number(x: float | None) -> float:
     return math.nan if x is None else float(x)
 
 
-def _plain(x: Any) -> Any:
+def plain(x: Any) -> Any:
+    """For strict JSON: dicts and lists alone, and None for a number that is not finite."""
     if isinstance(x, float):
         return x if math.isfinite(x) else None
-    if isinstance(x, dict):
-        return {str(k): _plain(v) for k, v in x.items()}
+    if isinstance(x, Mapping):
+        return {str(k): plain(v) for k, v in x.items()}
     if isinstance(x, (list, tuple)):
-        return [_plain(v) for v in x]
+        return [plain(v) for v in x]
     return x

@@ -38,6 +38,10 @@ class Workspace:
     ) -> None:
         self._movers, self._dimensions, self._base, self._order = tuple(movers), tuple(dimensions), base, tuple(order)
         self._gradient: Tensor | None = None
+        names = [set(self._movers[i].names) for i in self._order]
+        self._last = [
+            own.difference(*names[k + 1 :]) for k, own in enumerate(names)
+        ]  # whose gradients nobody reads later
         self.names = frozenset(name for mover in movers for name in mover.names)
 
     def move(self, z: Tensor) -> Parameters:
@@ -55,10 +59,9 @@ class Workspace:
         if self._gradient is None:
             like = next(tensor for tensor in self._base.values() if tensor.is_floating_point())
             self._gradient = torch.zeros(sum(self._dimensions), dtype=like.dtype, device=like.device)
-        pieces, waiting = self._gradient.split(self._dimensions), list(self._order)
-        while waiting:
-            i = waiting.pop(0)
+        pieces = self._gradient.split(self._dimensions)
+        for i, last in zip(self._order, self._last, strict=True):
             self._movers[i].pull(gradients, pieces[i])
-            for name in set(self._movers[i].names).difference(*(self._movers[j].names for j in waiting)):
+            for name in last:
                 gradients.pop(name, None)
         return self._gradient

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from quotientgeo.errors import CheckpointError
+from quotientgeo.errors import CheckpointError, first_line, some_of
 from quotientgeo.model.architectures.registry import UNUSED
 from quotientgeo.model.inventory import storage_key
 from quotientgeo.model.spellings import respelled
@@ -177,7 +177,7 @@ def _config(folder: Path) -> Any:
             "loading a Hugging Face folder needs transformers: pip install 'quotientgeo[hf]'"
         ) from error
     except Exception as error:
-        raise CheckpointError(f"{path}: {_first_line(error)}") from error
+        raise CheckpointError(f"{path}: {first_line(error)}") from error
 
 
 def _named_class(folder: Path, config: Any) -> type[nn.Module]:
@@ -204,7 +204,7 @@ def _ignored(model: nn.Module, unexpected: Iterable[str], patterns: Sequence[str
     refused = [name for name in names if not allowed(name)]
     if refused:
         raise CheckpointError(
-            f"{where}: {type(model).__name__} has no place for stored tensors ({len(refused)}): {_listed(refused)}; "
+            f"{where}: {type(model).__name__} has no place for stored tensors ({len(refused)}): {some_of(refused, 8)}; "
             "choose the class that they belong to, or name them in ignore_unexpected if no output depends on them"
         )
     return tuple(names)
@@ -214,7 +214,9 @@ def _require_complete(wanted: Mapping[str, Tensor], named: Mapping[str, Tensor],
     stored = {storage_key(tensor) for name, tensor in wanted.items() if name in named}
     missing = [name for name, tensor in wanted.items() if name not in named and storage_key(tensor) not in stored]
     if missing:
-        raise CheckpointError(f"{where}: tensors that the model needs are missing ({len(missing)}): {_listed(missing)}")
+        raise CheckpointError(
+            f"{where}: tensors that the model needs are missing ({len(missing)}): {some_of(missing, 8)}"
+        )
 
 
 def _require_fitting(wanted: Mapping[str, Tensor], values: Mapping[str, Tensor], where: str) -> None:
@@ -260,12 +262,3 @@ def _copy(model: nn.Module, values: Mapping[str, Tensor]) -> dict[str, int]:
             state[name].copy_(value)
     narrow = [str(d).removeprefix("torch.") for d in floating if torch.finfo(d).bits < 32]
     return {name: narrow.count(name) for name in sorted(set(narrow))}
-
-
-def _listed(names: Sequence[str], most: int = 8) -> str:
-    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
-
-
-def _first_line(error: Exception) -> str:
-    text = str(error).strip()
-    return text.splitlines()[0] if text else type(error).__name__

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from quotientgeo.errors import ArgumentError, LossError, ModeError, SymmetryError
+from quotientgeo.errors import ArgumentError, LossError, ModeError, SymmetryError, first_line, some_of
 from quotientgeo.model.structure import map_tensors
 
 Forward = Callable[[nn.Module, Any], Any]
@@ -103,7 +103,7 @@ class Probe:
             if "dtype" not in str(error) and "scalar type" not in str(error):
                 raise
             raise LossError(
-                f"the forward pass failed with {str(error).splitlines()[0]!r}: symmetries are verified in float64; let what the "
+                f"the forward pass failed with {first_line(error)!r}: symmetries are verified in float64; let what the "
                 "loss or the model holds besides its parameters follow them, for instance weight.to(logits.dtype)"
             ) from error
 
@@ -161,10 +161,9 @@ def require_evaluation_mode(model: nn.Module) -> None:
     depend on more than parameters."""
     training = [name or "the model itself" for name, module in model.named_modules() if module.training]
     if training:
-        shown = ", ".join(training[:3]) + (f" and {len(training) - 3} more" if len(training) > 3 else "")
         raise ModeError(
-            f"the model is in training mode ({shown}): call model.eval() first, or ask for it with allow_training_mode=True "
-            "(one dropout mask, drawn from the seed; batch statistics untouched)"
+            f"the model is in training mode ({some_of(training, 3)}): call model.eval() first, or ask for it with "
+            "allow_training_mode=True (one dropout mask, drawn from the seed; batch statistics untouched)"
         )
 
 

@@ -8,7 +8,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any
 
+import torch
 from torch import Tensor
+
+
+def in_dtype(tensor: Tensor, dtype: torch.dtype) -> Tensor:
+    """A floating tensor in ``dtype``; any other as it is."""
+    return tensor.to(dtype) if tensor.is_floating_point() else tensor
 
 
 def is_record(value: Any) -> bool:
@@ -50,3 +56,8 @@ def same_mapping(mapping: Mapping[Any, Any], values: dict[Any, Any]) -> Mapping[
     except (AttributeError, KeyError, TypeError, ValueError):  # a class that cannot be copied or is read-only
         return values
     return copied
+
+
+def all_in_dtype(value: Any, dtype: torch.dtype) -> Any:
+    """The same structure with every floating tensor in ``dtype``."""
+    return map_tensors(value, lambda tensor: in_dtype(tensor, dtype))

@@ -11,7 +11,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from quotientgeo.errors import CheckpointError
+from quotientgeo.errors import CheckpointError, first_line
 
 _SINGLE = ("model.safetensors", "pytorch_model.bin")
 _INDEXED = ("model.safetensors.index.json", "pytorch_model.bin.index.json")
@@ -65,7 +65,7 @@ def read_file(path: Path) -> dict[str, Tensor]:
             "(safetensors is best)"
         ) from error
     except (RuntimeError, EOFError, OSError, ValueError, KeyError, IndexError, AttributeError, TypeError) as error:
-        raise CheckpointError(f"{path} is damaged or no torch file: {_first_line(error)}") from error
+        raise CheckpointError(f"{path} is damaged or no torch file: {first_line(error)}") from error
     if not isinstance(found, Mapping) or not all(
         isinstance(k, str) and isinstance(v, Tensor) for k, v in found.items()
     ):
@@ -104,8 +104,3 @@ def _read_shards(folder: Path, index: str) -> tuple[dict[str, Tensor], tuple[str
                 raise CheckpointError(f"{folder / shard}: {index} {what} {', '.join(sorted(names)[:8])}")
         tensors |= found
     return tensors, tuple(shards)
-
-
-def _first_line(error: Exception) -> str:
-    text = str(error).strip()
-    return text.splitlines()[0] if text else type(error).__name__

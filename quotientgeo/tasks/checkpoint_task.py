@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from quotientgeo.errors import QuotientgeoError, TaskError
+from quotientgeo.errors import QuotientgeoError, TaskError, one_line
 from quotientgeo.model.checkpoint import load_checkpoint, require_folder
 from quotientgeo.tasks.labels import Labels
 from quotientgeo.tasks.options import DataOptions
@@ -93,7 +93,7 @@ class CheckpointTask(ABC):
             raise
         except Exception as error:
             shapes = ", ".join(f"{key} {tuple(value.shape)}" for key, value in inputs.items())
-            words = " ".join(str(error).split())
+            words = one_line(error)
             raise TaskError(
                 f"{self.name}: {type(model).__name__} failed on a batch of {shapes}: {type(error).__name__}: {words}"
             ) from error

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from quotientgeo.errors import CheckpointError, DataError
+from quotientgeo.errors import CheckpointError, DataError, one_line
 from quotientgeo.tasks.checkpoint_task import CheckpointTask, groups
 from quotientgeo.tasks.labels import Labels
 from quotientgeo.tasks.protocol import Batch
@@ -94,7 +94,7 @@ def _processor(folder: Path) -> Any:
     try:
         return AutoImageProcessor.from_pretrained(folder, local_files_only=True, trust_remote_code=False, backend="pil")
     except Exception as error:
-        words = " ".join(str(error).split())[:300]
+        words = one_line(error)[:300]
         raise CheckpointError(f"{folder}: no image processor can be made from {PROCESSOR_FILES[0]}: {words}") from error
 
 
@@ -118,12 +118,12 @@ def _pixels(prepared: _Prepared, images: Any, files: list[Path], part: slice) ->
         except DataError:
             raise
         except Exception as error:
-            words = " ".join(str(error).split()) or type(error).__name__
+            words = one_line(error) or type(error).__name__
             raise DataError(f"{files[index]} cannot be read as an image: {words}") from error
     try:
         return prepared.processor(opened, return_tensors="pt")["pixel_values"]
     except Exception as error:
-        words = " ".join(str(error).split())[:300]
+        words = one_line(error)[:300]
         raise DataError(
             f"the checkpoint's image processor failed on {prepared.mode} images, from {files[part.start]} on: {words}"
         ) from error

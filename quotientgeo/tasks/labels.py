@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from quotientgeo.errors import DataError, TaskError
+from quotientgeo.errors import DataError, TaskError, some_of
 
 _MOST_NAMED = 10
 _WHOLE = re.compile(r"([+-]?\d+)(\.0+)?")
@@ -104,9 +104,7 @@ class Labels:
 
     def _listed(self) -> str:
         names = sorted(self.names, key=lambda name: self.names[name])
-        shown = ", ".join(names[:_MOST_NAMED]) + (
-            f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
-        )
+        shown = some_of(names, _MOST_NAMED)
         numbers = f"a number from 0 to {self.count - 1}"
         return f"{shown}, or {numbers}" if names else numbers
 

@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
-from quotientgeo.measures.batches import data_digest, map_tensors
+from quotientgeo.measures.batches import data_digest
 from quotientgeo.model.checkpoint import model_digest
+from quotientgeo.model.structure import all_in_dtype
 from quotientgeo.tasks.protocol import Batch
 
 
@@ -24,14 +25,10 @@ class Converted(NamedTuple):
 
 def converted(model: nn.Module, batches: Sequence[Batch], dtype: torch.dtype) -> Converted:
     """``model`` (changed in place, as by ``model.to``) and the batches with every floating tensor in ``dtype``; ids stay."""
-
-    def cast(tensor: Tensor) -> Tensor:
-        return tensor.to(dtype) if tensor.is_floating_point() else tensor
-
     definitions: dict[str, Any] = {
         "model_digest": model_digest(model),
         "data_digest": data_digest(batches),
         "stored_dtypes": sorted({str(p.dtype).removeprefix("torch.") for p in model.parameters()}),
         "converted_to": str(dtype).removeprefix("torch."),
     }
-    return Converted(model.to(dtype), [map_tensors(batch, cast) for batch in batches], definitions)
+    return Converted(model.to(dtype), [all_in_dtype(batch, dtype) for batch in batches], definitions)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 
-from quotientgeo.errors import QuotientgeoError, TaskError
+from quotientgeo.errors import QuotientgeoError, TaskError, one_line
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ def run_file(
 
 def describe(error: BaseException, path: Path) -> str:
     """Kind and words of an error, with the last line of the file ``path`` that led to it."""
-    words = " ".join(str(error).split())
+    words = one_line(error)
     shown = f"{type(error).__name__}: {words}" if words else type(error).__name__
     lines = lines_in(error, path)
     if isinstance(error, SyntaxError) or not lines:

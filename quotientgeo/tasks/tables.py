@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 from warnings import catch_warnings, filterwarnings
 
-from quotientgeo.errors import DataError
+from quotientgeo.errors import DataError, first_line
 from quotientgeo.tasks.csv_faults import diagnosis, separator_of
 
 # ending -> the reader of ``datasets``, and its options
@@ -157,5 +157,4 @@ def _cause(error: BaseException) -> str:
     """The first line of the error at the root: ``datasets`` wraps it."""
     while error.__cause__ is not None:
         error = error.__cause__
-    text = str(error).strip()
-    return f"{type(error).__name__}: {text.splitlines()[0]}" if text else type(error).__name__
+    return f"{type(error).__name__}: {first_line(error)}" if str(error).strip() else type(error).__name__

@@ -11,7 +11,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from quotientgeo.errors import CheckpointError, DataError
+from quotientgeo.errors import CheckpointError, DataError, one_line
 from quotientgeo.tasks.options import DataOptions
 from quotientgeo.tasks.tables import Table
 
@@ -139,7 +139,7 @@ def _tokenizer(folder: Path) -> Any:
     try:
         tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
     except Exception as error:
-        words = " ".join(str(error).split())
+        words = one_line(error)
         raise CheckpointError(f"{folder} has no tokenizer that transformers can read: {words}") from error
     # without its files a tokenizer is made all the same, with an empty vocabulary: every word would be unknown
     files = set(getattr(tokenizer, "vocab_files_names", {}).values())
