@@ -31,7 +31,7 @@ def coordinate_pairs(size: int, pairing: str) -> list[tuple[int, int]]:
     return [(j, j + 1) for j in range(0, size, 2)]
 
 
-class ComplexPart(sp.MatrixExpr):  # type: ignore[misc]
+class ComplexPart(sp.MatrixExpr):
     """Orthogonal projection of a square matrix M on the complex diagonal matrices; the shape is that of M.
 
     On each pair (p, q) it has the block [[a, -b], [b, a]] with a = (M_pp + M_qq) / 2 and b = (M_qp - M_pq) / 2; all else
@@ -52,7 +52,7 @@ class ComplexPart(sp.MatrixExpr):  # type: ignore[misc]
             raise DeclarationError(
                 f"ComplexPart({matrix}, {name!r}): coordinates come in pairs; {matrix.shape[0]} is odd"
             )
-        return super().__new__(cls, matrix, Str(name))  # type: ignore[no-any-return]
+        return super().__new__(cls, matrix, Str(name))
 
     @property
     def arg(self) -> sp.MatrixExpr:

@@ -43,6 +43,10 @@ class Calculus(ABC, Generic[V]):
         """Identity matrix."""
 
     @abstractmethod
+    def zero(self, rows: Dimension, columns: Dimension) -> V:
+        """Zero matrix."""
+
+    @abstractmethod
     def apply(self, formula: Formula, values: Mapping[str, V]) -> V:
         """Value of a formula at the given values of its arguments."""
 
@@ -81,10 +85,11 @@ def variables_of(geometry: Geometry, role: str) -> dict[str, Variable]:
         "d": names.euclidean,
     }
     if role in per_factor:
-        return {f: Variable(per_factor[role](f), shape, "general") for f, shape in geometry.factors.items()}
+        rename = per_factor[role]
+        return {f: Variable(rename(f), shape, geometry.kind(rename(f))) for f, shape in geometry.factors.items()}
     if role == "X":
         return {x: Variable(x, geometry.alphabet.shape(x), geometry.kind(x)) for x in names.algebra}
-    rename: Callable[[str], str] = names.other_element if role == "B" else str
+    rename = names.other_element if role == "B" else str
     return {e: Variable(rename(e), geometry.alphabet.shape(e), geometry.kind(e)) for e in names.elements}
 
 
@@ -153,12 +158,38 @@ class Reading(Generic[V]):
         """The derived acceleration."""
         return self._apply_all(self.geometry.acceleration, self._letters(p, xi=xi))
 
+    def christoffel(self, p: Blocks[V], xi: Blocks[V], eta: Blocks[V]) -> Blocks[V]:
+        """The derived Gamma(xi, eta)."""
+        return self._apply_all(self.geometry.christoffel, self._letters(p, xi=xi, eta=eta))
+
+    def vertical_gram(self, p: Blocks[V], x: Blocks[V]) -> Blocks[V]:
+        """The derived momentum of the vertical vector."""
+        return self._apply_all(self.geometry.vertical_gram, self._letters(p, X=x))
+
+    def projector(self, p: Blocks[V], xi: Blocks[V]) -> Blocks[V]:
+        """The derived X whose vertical vector is the vertical part of xi."""
+        assert self.geometry.projector is not None
+        return self._apply_all(self.geometry.projector, self._letters(p, xi=xi))
+
+    def horizontal(self, p: Blocks[V], xi: Blocks[V]) -> Blocks[V]:
+        """The derived horizontal part."""
+        assert self.geometry.horizontal is not None
+        return self._apply_all(self.geometry.horizontal, self._letters(p, xi=xi))
+
     # calculus on blocks
 
     def identity(self) -> Blocks[V]:
-        """The identity of the group."""
-        names, alphabet = self.geometry.names, self.geometry.alphabet
-        return {element: self.calculus.identity(alphabet.shape(element)[0]) for element in names.elements}
+        """The identity of the group: the identity matrix, or zero where elements are added."""
+        shape, c = self.geometry.alphabet.shape, self.calculus
+        return {e: c.zero(*shape(e)) if added else c.identity(shape(e)[0]) for e, added in self._added().items()}
+
+    def _added(self) -> dict[str, bool]:
+        """Element -> whether its group's law is the sum."""
+        groups = self.geometry.symmetry.groups
+        return {
+            element: getattr(group, "law", "multiply") == "add"
+            for element, group in zip(self.geometry.names.elements, groups, strict=True)
+        }
 
     def add(self, left: Blocks[V], right: Blocks[V], factor: int | Fraction = 1) -> Blocks[V]:
         """left + factor right."""
@@ -166,8 +197,9 @@ class Reading(Generic[V]):
         return {key: c.add(left[key], c.scale(right[key], Fraction(factor))) for key in left}
 
     def product(self, left: Blocks[V], right: Blocks[V]) -> Blocks[V]:
-        """Product in the group."""
-        return {key: self.calculus.product(left[key], right[key]) for key in left}
+        """Product in the group: the matrix product, or the sum where elements are added."""
+        c = self.calculus
+        return {e: (c.add if added else c.product)(left[e], right[e]) for e, added in self._added().items()}
 
     def pair(self, left: Blocks[V], right: Blocks[V]) -> V:
         """Sum over blocks of tr(left' right); the keys of the two must come in the same order."""

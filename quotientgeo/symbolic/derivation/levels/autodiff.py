@@ -17,6 +17,7 @@ from quotientgeo.symbolic.derivation.calculus import Calculus, Reading, Values, 
 from quotientgeo.symbolic.derivation.certificate import Level, LevelResult, Outcome
 from quotientgeo.symbolic.derivation.formula import Formula
 from quotientgeo.symbolic.derivation.geometry import Geometry
+from quotientgeo.symbolic.derivation.levels.kinds import SPREAD, Unit, basis, integers, partners
 from quotientgeo.symbolic.derivation.levels.points import Sizes, assign_sizes, generator, number, numbers, sizes_text
 from quotientgeo.symbolic.derivation.levels.reading import Evaluation
 from quotientgeo.symbolic.derivation.statements import Statement
@@ -57,6 +58,24 @@ class TorchArithmetic:
     def trace(self, value: Tensor) -> Tensor:
         return value.diagonal().sum().reshape(1, 1)
 
+    def multiply(self, scalar: Tensor, value: Tensor) -> Tensor:
+        return scalar * value
+
+    def ones(self, rows: Dimension, columns: Dimension) -> Tensor:
+        return torch.ones(number(rows, self.sizes), number(columns, self.sizes), dtype=torch.float64)
+
+    def diagonal(self, column: Tensor) -> Tensor:
+        return torch.diag_embed(column[..., 0])
+
+    def diagonal_of(self, value: Tensor) -> Tensor:
+        return value.diagonal(dim1=-2, dim2=-1)[..., None]
+
+    def complex_part(self, value: Tensor, pairing: str) -> Tensor:
+        other = partners(value.shape[-1], pairing)
+        one = torch.eye(len(other), dtype=torch.float64)
+        swapped = value[..., other, :][..., other]
+        return 0.5 * (one * (value + swapped) + one[other] * (value - swapped))
+
 
 class TorchCalculus(TorchArithmetic, Calculus[Tensor]):
     """Values at one well-conditioned random point."""
@@ -74,6 +93,8 @@ class TorchCalculus(TorchArithmetic, Calculus[Tensor]):
     def _random(self, variable: Variable) -> Tensor:
         """Orthonormal columns, disturbed; skew and symmetric parts where the kind asks for them."""
         rows, columns = numbers(variable.shape, self.sizes)
+        if variable.kind in SPREAD:
+            return self._spread(basis(variable.kind, rows, columns), rows, columns)
         draw = torch.randn(2, rows, columns, generator=self.generator, dtype=torch.float64)
         frame = torch.linalg.qr(draw[0].mT).Q.mT if columns > rows else torch.linalg.qr(draw[0]).Q
         if variable.kind == "orthogonal":
@@ -82,6 +103,13 @@ class TorchCalculus(TorchArithmetic, Calculus[Tensor]):
         if variable.kind in ("symmetric", "skew"):
             return value + value.mT if variable.kind == "symmetric" else value - value.mT
         return value
+
+    def _spread(self, units: list[Unit], rows: int, columns: int) -> Tensor:
+        """Coefficients between 0.7 and 1.5 with random signs: these kinds are divided by entry for entry."""
+        draw = torch.rand(2, len(units), generator=self.generator, dtype=torch.float64)
+        coefficients = (0.7 + 0.8 * draw[0]) * torch.where(draw[1] < 0.5, -1.0, 1.0)
+        space = torch.tensor([integers(unit, rows, columns) for unit in units], dtype=torch.float64)
+        return torch.einsum("k,kij->ij", coefficients, space)
 
     def apply(self, formula: Formula, values: Mapping[str, Tensor]) -> Tensor:
         return Evaluation(self, values)(formula.expression)

@@ -10,10 +10,12 @@ from collections.abc import Callable, Mapping
 from fractions import Fraction
 
 from quotientgeo.symbolic.algebra import Dimension
+from quotientgeo.symbolic.algebra.parts import coordinate_pairs
 from quotientgeo.symbolic.derivation.calculus import Calculus, Reading, Values, Variable
 from quotientgeo.symbolic.derivation.certificate import Level, LevelResult, Outcome
 from quotientgeo.symbolic.derivation.formula import Formula
 from quotientgeo.symbolic.derivation.geometry import Geometry
+from quotientgeo.symbolic.derivation.levels.kinds import basis
 from quotientgeo.symbolic.derivation.levels.points import Sizes, assign_sizes, number, numbers, sizes_text
 from quotientgeo.symbolic.derivation.levels.reading import Evaluation
 from quotientgeo.symbolic.derivation.levels.sparse import (
@@ -50,21 +52,16 @@ class ComponentCalculus(Calculus[Quotient]):
         return self.variables[variable.name]
 
     def _generic(self, rows: int, columns: int, kind: str) -> Quotient:
-        if kind in ("general", "invertible"):
-            names = [[self.field.new_variable() for _ in range(columns)] for _ in range(rows)]
-            return Quotient([[_monomial(v) for v in row] for row in names], variables=names)
-        sign = 1 if kind == "symmetric" else -1
-        entries: PolyMatrix = [[{} for _ in range(columns)] for _ in range(rows)]
-        for i in range(rows):
-            for j in range(i if sign == 1 else i + 1, columns):
-                entries[i][j] = _monomial(self.field.new_variable())
-                entries[j][i] = times(entries[i][j], sign)
-        folded = Quotient(entries)
-        if kind != "orthogonal":
-            return folded
-        one = self._identity(rows)  # Cayley transform of a generic skew matrix
-        inverse = self.field.inverse(self.add(one, folded))
-        return self.product(self.add(one, self.scale(folded, Fraction(-1))), inverse)
+        if kind == "orthogonal":
+            one, skew = self._identity(rows), self._generic(rows, columns, "skew")  # Cayley transform
+            inverse = self.field.inverse(self.add(one, skew))
+            return self.product(self.add(one, self.scale(skew, Fraction(-1))), inverse)
+        names: list[list[int | None]] = [[None] * columns for _ in range(rows)]
+        leading: PolyMatrix = [[{} for _ in range(columns)] for _ in range(rows)]
+        for i, j in map(min, basis(kind, rows, columns)):
+            names[i][j] = variable = self.field.new_variable()
+            leading[i][j] = _monomial(variable)
+        return Quotient(_spanned(kind, leading), variables=names, kind=kind)
 
     def _identity(self, size: int) -> Quotient:
         return Quotient([[{0: 1} if i == j else {} for j in range(size)] for i in range(size)])
@@ -101,6 +98,30 @@ class ComponentCalculus(Calculus[Quotient]):
             total = plus(total, row[i])
         return Quotient([[total]], value.integer, value.denominator)
 
+    def multiply(self, scalar: Quotient, value: Quotient) -> Quotient:
+        entries = self.field.scaled(value.entries, scalar.entries[0][0])
+        return Quotient(entries, scalar.integer * value.integer, combine(scalar.denominator, value.denominator))
+
+    def ones(self, rows: Dimension, columns: Dimension) -> Quotient:
+        return Quotient([[{0: 1}] * number(columns, self.sizes) for _ in range(number(rows, self.sizes))])
+
+    def diagonal(self, column: Quotient) -> Quotient:
+        size = len(column.entries)
+        entries = [[entry if i == j else {} for j in range(size)] for i, (entry,) in enumerate(column.entries)]
+        return Quotient(entries, column.integer, column.denominator)
+
+    def diagonal_of(self, value: Quotient) -> Quotient:
+        return Quotient([[row[i]] for i, row in enumerate(value.entries)], value.integer, value.denominator)
+
+    def complex_part(self, value: Quotient, pairing: str) -> Quotient:
+        given, size = value.entries, len(value.entries)
+        entries: PolyMatrix = [[{} for _ in range(size)] for _ in range(size)]
+        for p, q in coordinate_pairs(size, pairing):
+            entries[p][p] = entries[q][q] = plus(given[p][p], given[q][q])
+            entries[q][p] = plus(given[q][p], given[p][q], -1)
+            entries[p][q] = times(entries[q][p], -1)
+        return Quotient(entries, 2 * value.integer, value.denominator)
+
     def pair(self, left: Quotient, right: Quotient) -> Quotient:
         return self.trace(self.product(self.transpose(left), right))
 
@@ -116,14 +137,13 @@ class ComponentCalculus(Calculus[Quotient]):
         direction: Values[Quotient],
     ) -> Values[Quotient]:
         """Partial derivatives by the entries of generic matrices; a constant point is put in afterwards."""
-        generic, constants = {}, {}
-        for name, value in at.items():
-            if value.variables is not None:
-                generic[name] = value
-                continue
-            generic[name] = self._generic(len(value.entries), len(value.entries[0]), "general")
-            for names, row in zip(generic[name].variables or [], value.entries, strict=True):
-                constants.update({v: _constant(entry) for v, entry in zip(names, row, strict=True)})
+        generic, constants = dict(at), {}
+        for name, velocity in direction.items():
+            if at[name].variables is None:
+                generic[name], values = self._around(at[name], velocity)
+                constants.update(values)
+            elif velocity.entries != _spanned(at[name].kind, velocity.entries):
+                raise ValueError(f"the direction of {name} leaves the matrices of kind {at[name].kind}")
         out = {}
         for key, value in function(dict(generic)).items():
             moved = self.scale(value, Fraction(0))
@@ -132,13 +152,27 @@ class ComponentCalculus(Calculus[Quotient]):
             out[key] = self._substitute(moved, constants) if constants else moved
         return out
 
-    def _along(self, value: Quotient, names: list[list[int]], velocity: Quotient) -> Quotient:
+    def _around(self, point: Quotient, velocity: Quotient) -> tuple[Quotient, dict[int, int]]:
+        """A constant matrix with variables for the entries that move, and the constants that these stand for."""
+        if point.integer != 1 or point.denominator:
+            raise ValueError("level (c) differentiates at generic points and at constant ones of whole numbers only")
+        entries, constants = [list(row) for row in point.entries], {}
+        names: list[list[int | None]] = [[None] * len(row) for row in entries]
+        for i, speeds in enumerate(velocity.entries):
+            for j, speed in enumerate(speeds):
+                if speed:
+                    names[i][j] = variable = self.field.new_variable()
+                    constants[variable] = _constant(entries[i][j])
+                    entries[i][j] = _monomial(variable)
+        return Quotient(entries, variables=names), constants
+
+    def _along(self, value: Quotient, names: list[list[int | None]], velocity: Quotient) -> Quotient:
         """Derivative of ``value`` when the named variables move with ``velocity``: the quotient rule."""
         variables = [
             (v, speed)
             for line, speeds in zip(names, velocity.entries, strict=True)
             for v, speed in zip(line, speeds, strict=True)
-            if speed
+            if v is not None and speed
         ]
         entries = [[self._moved(entry, variables) for entry in row] for row in value.entries]
         integer = value.integer * velocity.integer
@@ -167,6 +201,19 @@ class ComponentCalculus(Calculus[Quotient]):
                 raise ZeroDivisionError("a denominator vanishes at the point")
             out = Quotient(out.entries, out.integer, combine(out.denominator, {self.field.base(base): exponent}))
         return out
+
+
+def _spanned(kind: str, leading: PolyMatrix) -> PolyMatrix:
+    """The matrix of a kind that has the given entries where its basis leads."""
+    rows, columns = len(leading), len(leading[0])
+    if kind == "general":
+        return leading
+    out: PolyMatrix = [[{} for _ in range(columns)] for _ in range(rows)]
+    for unit in basis(kind, rows, columns):
+        i, j = min(unit)
+        for (k, m), sign in unit.items():
+            out[k][m] = times(leading[i][j], sign)
+    return out
 
 
 def _monomial(variable: int) -> Poly:

@@ -20,13 +20,14 @@ from quotientgeo.symbolic.derivation.calculus import Blocks, Reading, variables_
 from quotientgeo.symbolic.derivation.certificate import Claim, Level, LevelResult, Outcome, Witness
 from quotientgeo.symbolic.derivation.geometry import Geometry
 from quotientgeo.symbolic.derivation.levels.autodiff import TOLERANCE, TorchCalculus
+from quotientgeo.symbolic.derivation.levels.kinds import basis, integers
 from quotientgeo.symbolic.derivation.levels.modular import PRIME, Jet, ModularCalculus, SingularError
 from quotientgeo.symbolic.derivation.levels.points import (
     Sizes,
     assign_sizes,
     generator,
     named_sizes,
-    number,
+    numbers,
     relation,
     sizes_text,
 )
@@ -136,24 +137,15 @@ def _by_formulas(geometry: Geometry, ranks: Ranks) -> LevelResult:
 
 
 def algebra_basis(geometry: Geometry, sizes: Sizes) -> list[Element]:
-    """A basis of the Lie algebra: unit matrices, or their (skew-)symmetric parts where the kind asks for them."""
+    """A basis of the Lie algebra: for each group that of its kind, with zero for the others."""
     variables = variables_of(geometry, "X")
-    zero = {
-        x: [[0] * number(v.shape[1], sizes) for _ in range(number(v.shape[0], sizes))] for x, v in variables.items()
-    }
-    out = []
-    for x, variable in variables.items():
-        sign = {"symmetric": 1, "skew": -1}.get(variable.kind)
-        size = number(variable.shape[0], sizes)
-        for i in range(size):
-            for j in range(size):
-                if (sign is not None and j < i) or (sign == -1 and i == j):
-                    continue
-                unit = [[int((k, m) == (i, j)) for m in range(size)] for k in range(size)]
-                if sign is not None and i != j:
-                    unit[j][i] = sign
-                out.append({**zero, x: unit})
-    return out
+    shapes = {x: numbers(variable.shape, sizes) for x, variable in variables.items()}
+    zero = {x: integers({}, *shape) for x, shape in shapes.items()}
+    return [
+        {**zero, x: integers(unit, *shapes[x])}
+        for x, variable in variables.items()
+        for unit in basis(variable.kind, *shapes[x])
+    ]
 
 
 def _columns(reading: Reading[V], point: Blocks[V], basis: Sequence[Blocks[V]], entries: Any) -> list[list[Any]]:

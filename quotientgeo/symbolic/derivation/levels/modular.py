@@ -17,6 +17,7 @@ from quotientgeo.symbolic.derivation.calculus import Calculus, Reading, Values, 
 from quotientgeo.symbolic.derivation.certificate import Level, LevelResult, Outcome
 from quotientgeo.symbolic.derivation.formula import Formula, MatrixFormula
 from quotientgeo.symbolic.derivation.geometry import Geometry
+from quotientgeo.symbolic.derivation.levels.kinds import PARTED, Unit, basis
 from quotientgeo.symbolic.derivation.levels.points import Sizes, assign_sizes, generator, number, numbers, sizes_text
 from quotientgeo.symbolic.derivation.statements import Statement
 
@@ -127,8 +128,10 @@ class ModularCalculus(Calculus[Jet]):
 
     def _random(self, variable: Variable) -> Matrix:
         rows, columns = numbers(variable.shape, self.sizes)
+        if variable.kind in PARTED:
+            return self._random_parted(basis(variable.kind, rows, columns), rows, columns)
         entries = [[self.rng.randrange(PRIME) for _ in range(columns)] for _ in range(rows)]
-        if variable.kind in ("general", "invertible"):
+        if variable.kind in ("general", "invertible", "scalar", "vector"):
             return entries
         sign = 1 if variable.kind == "symmetric" else -1
         folded = [[(entries[i][j] + sign * entries[j][i]) % PRIME for j in range(rows)] for i in range(rows)]
@@ -137,8 +140,19 @@ class ModularCalculus(Calculus[Jet]):
         skew, one = Jet({0: folded}), _identity(rows)  # Cayley transform
         return ((one + skew.scaled(PRIME - 1)) @ (one + skew).inverse()).parts[0]
 
+    def _random_parted(self, units: list[Unit], rows: int, columns: int) -> Matrix:
+        out = [[0] * columns for _ in range(rows)]
+        for unit in units:
+            value = self.rng.randrange(PRIME)
+            for (i, j), sign in unit.items():
+                out[i][j] = sign * value % PRIME
+        return out
+
     def identity(self, size: Dimension) -> Jet:
         return _identity(number(size, self.sizes))
+
+    def zero(self, rows: Dimension, columns: Dimension) -> Jet:
+        return Jet({0: [[0] * number(columns, self.sizes) for _ in range(number(rows, self.sizes))]})
 
     def add(self, left: Jet, right: Jet) -> Jet:
         return left + right

@@ -29,6 +29,9 @@ class SymbolicCalculus(Calculus[Value]):
     def identity(self, size: Dimension) -> Polynomial:
         return self.alphabet.identity(size)
 
+    def zero(self, rows: Dimension, columns: Dimension) -> Polynomial:
+        return self.alphabet.zero((rows, columns))
+
     def apply(self, formula: Formula, values: Mapping[str, Value]) -> Value:
         return formula.polynomial.substitute({name: _matrix(values[name]) for name in formula.arguments})
 

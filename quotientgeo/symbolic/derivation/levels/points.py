@@ -9,6 +9,7 @@ from fractions import Fraction
 from quotientgeo.symbolic.algebra import Dimension, Shape
 from quotientgeo.symbolic.derivation.calculus import Variable
 from quotientgeo.symbolic.derivation.geometry import Geometry
+from quotientgeo.symbolic.derivation.levels.kinds import PAIRING, PARTED, basis
 
 Rows = list[list[Fraction]]
 Sizes = dict[Dimension, int]
@@ -18,19 +19,30 @@ SMALL = 6  # the largest declared number at which exact arithmetic is quick
 def assign_sizes(geometry: Geometry, group: int, first: int, step: int = 1) -> Sizes:
     """Numbers for the sizes: ``group`` for those of groups, first, first + step, ... for the others in order.
 
-    A declared number stays as it is up to SMALL; a larger one (a model's real width) gets a stand-in like a symbol.
+    A declared number stays as it is up to SMALL; a larger one (a model's real width) gets a stand-in like a symbol. A size
+    whose coordinates come in pairs is 2 ``group``. Groups that have no one size (translations) set none.
     """
-    of_groups = {g.size for g in geometry.symmetry.groups}
+    of_groups = group_sizes(geometry)
     out: Sizes = {}
     following = first
     for size in geometry.sizes:
         if isinstance(size, int) and size <= SMALL:
             continue
         if size in of_groups:
-            out[size] = group
+            out[size] = 2 * group if of_groups[size] else group
         else:
             out[size] = following
             following += step
+    return out
+
+
+def group_sizes(geometry: Geometry) -> dict[Dimension, bool]:
+    """The sizes of the groups of square matrices, each with whether its coordinates come in pairs."""
+    out: dict[Dimension, bool] = {}
+    for group in geometry.symmetry.groups:
+        size = getattr(group, "size", None)
+        if size is not None:
+            out[size] = out.get(size, False) or group.element_kind in PAIRING
     return out
 
 
@@ -68,6 +80,8 @@ def random_matrix(variable: Variable, sizes: Sizes, rng: random.Random, reach: i
     rows, columns = numbers(variable.shape, sizes)
     if variable.kind == "orthogonal":
         return _random_orthogonal(rows, rng)
+    if variable.kind in PARTED:
+        return _random_parted(variable.kind, rows, columns, rng, reach)
     entries = [[Fraction(rng.randint(1, reach) * rng.choice((-1, 1))) for _ in range(columns)] for _ in range(rows)]
     if variable.kind == "invertible":  # unit lower times unit upper triangular, so never singular
         lower = [[Fraction(i == j) if i <= j else entries[i][j] for j in range(rows)] for i in range(rows)]
@@ -77,6 +91,16 @@ def random_matrix(variable: Variable, sizes: Sizes, rng: random.Random, reach: i
         sign = 1 if variable.kind == "symmetric" else -1
         return [[entries[i][j] + sign * entries[j][i] for j in range(columns)] for i in range(rows)]
     return entries
+
+
+def _random_parted(kind: str, rows: int, columns: int, rng: random.Random, reach: int) -> Rows:
+    """A diagonal or complex diagonal matrix with no number of its diagonal equal to zero."""
+    out = [[Fraction(0)] * columns for _ in range(rows)]
+    for unit in basis(kind, rows, columns):
+        value = rng.randint(1, reach) * rng.choice((-1, 1))
+        for (i, j), sign in unit.items():
+            out[i][j] = Fraction(sign * value)
+    return out
 
 
 def _random_orthogonal(size: int, rng: random.Random) -> Rows:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from quotientgeo.symbolic.algebra import InverseLetter, Kind, Letter, Polynomial, Shape, SymbolLetter, Word, palindrome
 from quotientgeo.symbolic.derivation.geometry import Geometry
+from quotientgeo.symbolic.derivation.levels.points import group_sizes
 
 
 class Ranks:
@@ -14,7 +15,7 @@ class Ranks:
     def __init__(self, geometry: Geometry) -> None:
         self.alphabet = geometry.alphabet
         self.shapes: Mapping[str, Shape] = geometry.factors
-        self.groups = {group.size for group in geometry.symmetry.groups}
+        self.groups = group_sizes(geometry)
         self.full: dict[str, str] = {}  # factor -> "column" or "row"
 
     def undo(self, full: Mapping[str, str]) -> None:

@@ -11,6 +11,7 @@ from fractions import Fraction
 from typing import Any
 
 from quotientgeo.symbolic.algebra import Dimension
+from quotientgeo.symbolic.algebra.parts import coordinate_pairs
 from quotientgeo.symbolic.derivation.calculus import Calculus, Reading, Values, Variable
 from quotientgeo.symbolic.derivation.certificate import Level, LevelResult, Outcome, Witness
 from quotientgeo.symbolic.derivation.formula import Formula
@@ -110,6 +111,28 @@ class RationalArithmetic:
         for i, row in enumerate(value):
             total = total + row[i]
         return [[total]]
+
+    def multiply(self, scalar: Entries, value: Entries) -> Entries:
+        ((factor,),) = scalar
+        return [[factor * a for a in row] for row in value]
+
+    def ones(self, rows: Dimension, columns: Dimension) -> Entries:
+        return [[ONE] * number(columns, self.sizes) for _ in range(number(rows, self.sizes))]
+
+    def diagonal(self, column: Entries) -> Entries:
+        return [[a if i == j else ZERO for j in range(len(column))] for i, (a,) in enumerate(column)]
+
+    def diagonal_of(self, value: Entries) -> Entries:
+        return [[row[i]] for i, row in enumerate(value)]
+
+    def complex_part(self, value: Entries, pairing: str) -> Entries:
+        out = [[ZERO] * len(value) for _ in value]
+        half = Fraction(1, 2)
+        for p, q in coordinate_pairs(len(value), pairing):
+            out[p][p] = out[q][q] = (value[p][p] + value[q][q]).times(half)
+            out[q][p] = (value[q][p] + value[p][q].times(Fraction(-1))).times(half)
+            out[p][q] = out[q][p].times(Fraction(-1))
+        return out
 
     def inverse(self, value: Entries) -> Entries:
         """Gauss-Jordan elimination; ZeroDivisionError for a singular matrix."""

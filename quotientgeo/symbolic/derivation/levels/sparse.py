@@ -23,12 +23,16 @@ class TooLargeError(ArithmeticError):
 
 @dataclass(frozen=True)
 class Quotient:
-    """A matrix ``entries / (integer * product of bases^exponent)``; ``variables`` names a generic matrix's variables."""
+    """A matrix ``entries / (integer * product of bases^exponent)``.
+
+    ``variables`` names the variables of a generic matrix of the linear space ``kind`` where they lead, None elsewhere.
+    """
 
     entries: PolyMatrix
     integer: int = 1
     denominator: Denominator = field(default_factory=dict)
-    variables: list[list[int]] | None = None
+    variables: list[list[int | None]] | None = None
+    kind: str = "general"
 
 
 def plus(a: Poly, b: Poly, factor: int = 1) -> Poly:
