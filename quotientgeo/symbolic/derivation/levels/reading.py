@@ -89,7 +89,7 @@ class Evaluation(Generic[V]):
             case sp.OneMatrix():
                 return do.ones(dimension(node.shape[0]), dimension(node.shape[1]))
             case sp.DiagMatrix():
-                return self._diagonal(node.arg)
+                return self._diagonal(node.args[0])
             case sp.DiagonalOf():
                 return do.diagonal_of(self(node.arg))
             case ComplexPart():
