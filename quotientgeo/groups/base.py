@@ -97,7 +97,7 @@ class SimpleGroup(ABC):
         """
         numbers = as_sizes(str(self), self.symbols, size, sizes)
         rows, columns = (n if isinstance(n, int) else numbers[n] for n in self.element_shape)
-        if size is not None and any(as_integer(size) != n for n in (rows, columns)):
+        if size is not None and not self.symbols and any(as_integer(size) != n for n in (rows, columns)):
             raise ArgumentError(
                 f"{self} has elements of shape ({rows}, {columns}): size={size!r} contradicts it, leave it out"
             )
@@ -190,18 +190,22 @@ class SimpleGroup(ABC):
         """Whether a is an element, as booleans of shape (...).
 
         Entries that must be zero (or equal) are, up to ``tolerance`` times the largest entry; an element of GL has its
-        smallest singular value above ``tolerance`` times the largest. By default ``tolerance`` is 8 max(rows, columns) times
-        the machine epsilon of the dtype of ``a``. Nothing that is not finite is an element.
+        smallest singular value above ``tolerance`` times the largest. By default ``tolerance`` is the machine epsilon of the
+        dtype of ``a`` for GL, and 8 max(rows, columns) times that otherwise. Nothing that is not finite is an element.
 
         Raises:
             ShapeError: no tensor of shape (..., rows, columns).
         """
         a = self._checked("element", a)
         if tolerance is None:
-            tolerance = 8.0 * max(a.shape[-2:]) * torch.finfo(a.dtype).eps
+            tolerance = self._rounding(max(a.shape[-2:])) * torch.finfo(a.dtype).eps
         finite = torch.isfinite(a).all(-1).all(-1)
         values = torch.where(finite[..., None, None], a, torch.zeros_like(a)).double()
         return finite & self._contains(values, tolerance)
+
+    def _rounding(self, size: int) -> float:
+        """How many machine epsilons the equations of an element may be off, after a few products."""
+        return 8.0 * size
 
     def _checked(self, what: str, matrix: Tensor) -> Tensor:
         return check_matrix(str(self), self.element_shape, what, matrix)

@@ -51,3 +51,6 @@ class GL(SquareGroup):
     def _contains(self, element: Tensor, tolerance: float) -> Tensor:
         values = torch.linalg.svdvals(element)
         return values[..., -1] > tolerance * values[..., 0]
+
+    def _rounding(self, size: int) -> float:
+        return 1.0
