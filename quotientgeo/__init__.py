@@ -18,6 +18,13 @@ except PackageNotFoundError:  # a source tree on the path, not installed
 _PUBLIC = {
     # declare and derive
     "GL": "quotientgeo.groups",
+    "Orthogonal": "quotientgeo.groups",
+    "PositiveDiagonal": "quotientgeo.groups",
+    "NonzeroDiagonal": "quotientgeo.groups",
+    "ComplexDiagonal": "quotientgeo.groups",
+    "Scaling": "quotientgeo.groups",
+    "Translation": "quotientgeo.groups",
+    "Product": "quotientgeo.groups",
     "Symmetry": "quotientgeo.symbolic.declaration",
     "Metric": "quotientgeo.symbolic.declaration",
     "derive": "quotientgeo.symbolic.derivation",
