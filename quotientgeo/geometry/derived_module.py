@@ -1,0 +1,63 @@
+"""Generated modules as objects: found in what a derivation gave, and found again after a round trip through pickle."""
+
+from __future__ import annotations
+
+import pickle
+from importlib import import_module
+from types import ModuleType
+from typing import Any
+
+from quotientgeo.errors import ArgumentError
+
+_NEEDED = ("NAME", "FACTORS", "inner", "gradient", "vertical", "momentum", "acceleration")
+
+
+def generated_module(geometry: Any) -> ModuleType:
+    """The generated module of what ``derive`` gave, or the module itself.
+
+    Raises:
+        ArgumentError: it is neither.
+    """
+    module = geometry.module() if callable(getattr(geometry, "module", None)) else geometry
+    missing = [name for name in _NEEDED if not hasattr(module, name)]
+    if missing:
+        raise ArgumentError(
+            f"{geometry!r} is neither a derived geometry nor a generated module (it has no {missing[0]}): pass what derive() "
+            "returned, or import what was generated from it"
+        )
+    found: ModuleType = module
+    return found
+
+
+def module_address(module: ModuleType) -> tuple[str, str | None]:
+    """(name, None) of a module that can be imported, (name, source) of one that was made in memory.
+
+    Raises:
+        pickle.PicklingError: it is neither.
+    """
+    name = module.__name__
+    try:
+        if import_module(name) is module:
+            return name, None
+    except (ImportError, ValueError):
+        pass
+    source = getattr(module, "__source__", None)
+    get_source = getattr(getattr(module, "__loader__", None), "get_source", None)
+    if source is None and get_source is not None:
+        source = get_source(name)
+    if source is None:
+        raise pickle.PicklingError(
+            f"the generated module {name} cannot be imported by its name, and its source is not known: write it to a file with "
+            "quotientgeo.generate and import that"
+        )
+    return name, str(source)
+
+
+def module_at(name: str, source: str | None) -> ModuleType:
+    """The module of an address."""
+    if source is None:
+        return import_module(name)
+    module = ModuleType(name)
+    exec(compile(source, f"<{name}>", "exec"), module.__dict__)
+    module.__dict__["__source__"] = source
+    return module
