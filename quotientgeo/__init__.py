@@ -31,6 +31,7 @@ _PUBLIC = {
     "generate": "quotientgeo.symbolic.codegen",
     # geometry on tensors
     "GLPair": "quotientgeo.manifolds.gl_pair",
+    "QuotientManifold": "quotientgeo.manifolds.quotient",
     # a model
     "symmetry_graph": "quotientgeo.model.graph",
     "SymmetryGraph": "quotientgeo.model.graph",

@@ -12,5 +12,6 @@ with warnings.catch_warnings():
 
 from quotientgeo.manifolds.gl_pair import GLPair
 from quotientgeo.manifolds.optim import RiemannianSGD
+from quotientgeo.manifolds.quotient import QuotientManifold
 
-__all__ = ["GLPair", "RiemannianSGD"]
+__all__ = ["GLPair", "QuotientManifold", "RiemannianSGD"]

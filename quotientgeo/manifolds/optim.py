@@ -10,10 +10,11 @@ import torch
 from geoopt.manifolds.scaled import Scaled
 
 from quotientgeo.manifolds.gl_pair import GLPair
+from quotientgeo.manifolds.quotient import QuotientManifold
 
 
 class RiemannianSGD(geoopt.optim.RiemannianSGD):
-    """``geoopt.optim.RiemannianSGD`` with momentum that starts from zero for parameters on a ``GLPair``.
+    """``geoopt.optim.RiemannianSGD`` with momentum that starts from zero on ``GLPair`` and ``QuotientManifold``.
 
     geoopt 0.5.1 starts the momentum with the *Euclidean* gradient, which is no tangent: the group moves it by A^-T where it
     moves tangents by A, so that two points of one orbit part ways for good. From zero, the first step is along the Riemannian
@@ -26,13 +27,13 @@ class RiemannianSGD(geoopt.optim.RiemannianSGD):
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         for group in self.param_groups:
             for point in group["params"]:
-                if group["momentum"] > 0 and _on_pair(point) and not self.state[point]:
+                if group["momentum"] > 0 and _on_quotient(point) and not self.state[point]:
                     self.state[point]["momentum_buffer"] = torch.zeros_like(point)
         return super().step(closure)
 
 
-def _on_pair(point: torch.Tensor) -> bool:
+def _on_quotient(point: torch.Tensor) -> bool:
     manifold = getattr(point, "manifold", None)
     while isinstance(manifold, Scaled):
         manifold = manifold.base
-    return isinstance(manifold, GLPair)
+    return isinstance(manifold, (GLPair, QuotientManifold))
