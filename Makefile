@@ -32,6 +32,7 @@ bench: $(STAMP)
 
 derive: $(STAMP)
 	$(BIN)/python -m quotientgeo.symbolic.regenerate
+	$(BIN)/python -m quotientgeo.symbolic.examples
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

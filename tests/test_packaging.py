@@ -75,6 +75,7 @@ def test_the_wheel_holds_the_package_and_nothing_else(wheel: Path) -> None:
         "demo.html.j2",
         "base.html.j2",
         "derivation.md.j2",
+        "analytic_examples.md.j2",
         "model.safetensors",
         "00.png",
     }
