@@ -263,3 +263,15 @@ def test_translation_adds() -> None:
     assert torch.equal(group.inverse(a), -a)
     assert torch.equal(group.exponential(a), a)
     assert torch.equal(group.identity(dtype=torch.float32), torch.zeros(3, 1))
+
+
+@pytest.mark.parametrize("name", sorted(CASES))
+def test_what_is_returned_is_the_callers_own(name: str) -> None:
+    group = CASES[name].make(4)
+    one = group.identity(batch=(2,))
+    one[0] += 1.0
+    assert torch.equal(one[1], group.identity())
+    X = algebra_element(group, 4, seed=0)
+    kept = X.clone()
+    group.exponential(X).zero_()
+    assert torch.equal(X, kept)
