@@ -176,7 +176,7 @@ class Derived(PointGeometry):
         return tuple(-g for g in self._christoffel(x, v, eta))
 
     def _parallel_in_quotient(self, x: Factors, v: Factors, eta: Factors) -> Factors:
-        turning = flow.directional(lambda at: self._project(at, eta), x, v)
+        turning = flow.directional(lambda at: self._project(at, eta), x, v, again=_differentiated(x, v, eta))
         bending = self._project(x, self._christoffel(x, v, eta))
         return tuple(t - b for t, b in zip(turning, bending, strict=True))
 
@@ -196,7 +196,7 @@ class Derived(PointGeometry):
         if steps is None:
             fixed = [tuple(t.detach() for t in part) for part in (x, v, eta)]
             steps, ends = self._settled(fixed[0], fixed[1], fixed[2], parallel, settled, tolerance, flow.FEWEST_STEPS)
-            if not (torch.is_grad_enabled() and any(t.requires_grad for t in (*x, *v, *eta))):
+            if not _differentiated(x, v, eta):
                 return ends
         elif isinstance(steps, bool) or not isinstance(steps, int) or steps < 1:
             raise ArgumentError(f"{self.name}: steps must be a whole number of at least 1, got {steps!r}")
@@ -272,6 +272,10 @@ class Derived(PointGeometry):
         """
         self.attached = certified(self, name, exponential, sizes)
         return self.attached
+
+
+def _differentiated(*parts: Factors) -> bool:
+    return torch.is_grad_enabled() and any(t.requires_grad for part in parts for t in part)
 
 
 def require_geodesic(geometry: Derived, order: Any) -> None:

@@ -27,7 +27,7 @@ Exponential = Callable[..., Factors]
 TOLERANCE = 1e-8  # distance of the end points in the metric, relative to the length of the tangent
 LENGTHS = (0.01, 0.1, 0.3)  # of tangents, relative to that of the point itself
 BATCHES = ((), (3,), (2, 2))
-_SETTLED = 1e-11  # of the integral that is compared with
+_SETTLED = 1e-10  # of the integral that is compared with
 _CONTROL = 1.01  # of the velocity
 
 

@@ -97,18 +97,17 @@ def ratio(part: Tensor, whole: Tensor) -> Tensor:
     return torch.where(part.isfinite() & whole.isfinite(), value, math.inf).nan_to_num(math.inf, math.inf)
 
 
-def directional(function: Callable[[State], State], at: State, direction: State) -> State:
-    """Derivative of ``function`` at ``at`` in ``direction``, in reverse mode only and differentiable again where grad is on.
+def directional(function: Callable[[State], State], at: State, direction: State, *, again: bool) -> State:
+    """Derivative of ``function`` at ``at`` in ``direction``, in reverse mode only; ``again``: differentiable again.
 
     The product of the Jacobian with a dummy covector is linear in the covector; its gradient is the derivative. (Nested
     forward derivatives through linear solves are wrong in torch 2.13.) Only the dependence through the argument counts, not
     that of anything else inside ``function`` on the same tensors.
     """
-    again = torch.is_grad_enabled()
     with torch.enable_grad():
         # a view is a new variable: what was computed from the old one does not depend on it
         leaves = tuple(t.view_as(t) if again and t.requires_grad else t.detach().requires_grad_() for t in at)
-        values = tuple(v for v in function(leaves))
+        values = tuple(function(leaves))
         covectors = tuple(torch.zeros_like(v, requires_grad=True) for v in values)
         pulled = _gradients(values, leaves, covectors, True)
         return _gradients(pulled, covectors, direction, again)
