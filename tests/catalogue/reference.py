@@ -83,6 +83,23 @@ def momentum_mixed(x: Pair, v: Pair) -> Tensor:
     return P @ v[1].mT @ x[1] - x[0].mT @ v[0] @ Q
 
 
+def christoffel(acceleration: Callable[[Pair, Pair], Pair], x: Pair, v: Pair, w: Pair) -> Pair:
+    """Minus half the derivative of the acceleration in its velocity at v along w: the acceleration is quadratic."""
+    out = jvp(lambda u: acceleration(x, u), (v,), (w,))[1]
+    return -out[0] / 2, -out[1] / 2
+
+
+def horizontal(inner: Callable[[Pair, Pair, Pair], Tensor], x: Pair, v: Pair) -> Pair:
+    """v minus its least-squares projection on the vertical vectors (-G X, H X'), in the metric; unbatched."""
+    h = x[0].shape[-1]
+    units = torch.eye(h * h, dtype=x[0].dtype).reshape(-1, h, h)
+    vertical = [(-(x[0] @ X), x[1] @ X.mT) for X in units]
+    gram = torch.stack([torch.stack([inner(x, a, b) for b in vertical]) for a in vertical])
+    weights = torch.linalg.solve(gram, torch.stack([inner(x, a, v) for a in vertical]))
+    parts = [v[i] - sum(c * a[i] for c, a in zip(weights, vertical, strict=True)) for i in (0, 1)]
+    return parts[0], parts[1]
+
+
 def euler_lagrange_residual(inner: Callable[[Pair, Pair, Pair], Tensor], x: Pair, v: Pair, a: Pair) -> float:
     """max |d/dt dL/dv - dL/dx| / max |dL/dx|, for unbatched arguments, by automatic differentiation of the metric only."""
 

@@ -68,6 +68,33 @@ def test_every_function_equals_the_typed_formula(
 
 
 @metrics
+def test_the_action_is_that_of_the_group(name: str) -> None:
+    G, H = draw((2,), (2,))
+    A = GL(3).random_element(torch.Generator().manual_seed(3), condition=10.0, batch=(2,))
+    for found, wanted in zip(MODULES[name].action(A, G, H), (G @ torch.linalg.inv(A), H @ A.mT), strict=True):
+        assert close(found, wanted, 1e-11)
+
+
+@metrics
+def test_the_christoffel_form_is_half_the_second_derivative_of_the_acceleration(name: str) -> None:
+    G, H, a, b, c, d = draw(*[(2,)] * 6)
+    found = MODULES[name].christoffel(G, H, a, b, c, d)
+    wanted = reference.christoffel(getattr(reference, f"acceleration_{name}"), (G, H), (a, b), (c, d))
+    assert all(close(*parts, tolerance=1e-11) for parts in zip(found, wanted, strict=True))
+    assert not any(close(part, -other, tolerance=1e-3) for part, other in zip(found, wanted, strict=True))
+
+
+@metrics
+@pytest.mark.parametrize("sizes", [(6, 5, 3), (3, 3, 3), (5, 4, 1)])
+def test_the_horizontal_part_is_the_least_squares_projection(name: str, sizes: tuple[int, int, int]) -> None:
+    G, H, a, b = draw(*[()] * 4, n=sizes[0], m=sizes[1], h=sizes[2])
+    found = MODULES[name].horizontal(G, H, a, b)
+    wanted = reference.horizontal(getattr(reference, f"inner_{name}"), (G, H), (a, b))
+    assert all(close(*parts, tolerance=1e-11) for parts in zip(found, wanted, strict=True))
+    assert not close(found[0], a, 1e-3)
+
+
+@metrics
 @pytest.mark.parametrize("order", [1, 2, 3, 4])
 def test_taylor_end_points_equal_nested_differentiation(name: str, order: int) -> None:
     G, H, a, b = draw(*[(2,)] * 4)
@@ -106,7 +133,7 @@ def test_everything_is_equivariant_under_a_random_element(name: str) -> None:
 
     point, first, second = push(G, H), push(a, b), push(c, d)
     assert close(module.inner(*point, *first, *second), module.inner(G, H, a, b, c, d), 1e-10)
-    names = ["acceleration", "taylor_1", "taylor_2", "taylor_3", "taylor_4"]
+    names = ["acceleration", "horizontal", "taylor_1", "taylor_2", "taylor_3", "taylor_4"]
     for function in (getattr(module, name) for name in names):
         found, wanted = function(*point, *first), push(*function(G, H, a, b))
         assert all(close(*parts, tolerance=1e-8) for parts in zip(found, wanted, strict=True))
@@ -117,7 +144,7 @@ def test_float32_agrees_with_float64_and_stays_float32(name: str) -> None:
     module = MODULES[name]
     wide = draw(*[(2,)] * 4)
     narrow = [value.to(torch.float32) for value in wide]
-    for function in ("gradient", "acceleration", "taylor_2", "taylor_4"):
+    for function in ("gradient", "horizontal", "acceleration", "taylor_2", "taylor_4"):
         for found, wanted in zip(getattr(module, function)(*narrow), getattr(module, function)(*wide), strict=True):
             assert found.dtype == torch.float32
             assert close(found.double(), wanted, FLOAT32_TOLERANCE)
@@ -132,8 +159,10 @@ def test_leading_dimensions_broadcast_to_all_results(name: str) -> None:
     calls: list[tuple[str, list[Tensor], list[Tensor]]] = [
         ("inner", [G, H, a, b, c, d], full),
         ("vertical", [G, H, X], [*full[:2], X.expand(2, 3, 3, 3)]),
+        ("christoffel", [G, H, a, b, c, d], full),
     ]
-    calls += [(k, [G, H, a, b], full[:4]) for k in ("gradient", "momentum", "acceleration", "taylor_1", "taylor_4")]
+    calls += [(k, [G, H, a, b], full[:4]) for k in ("gradient", "momentum", "horizontal", "acceleration", "taylor_1")]
+    calls += [("taylor_4", [G, H, a, b], full[:4])]
     for function, small, large in calls:
         found, wanted = getattr(module, function)(*small), getattr(module, function)(*large)
         for parts in zip(found, wanted, strict=True) if isinstance(found, tuple) else [(found, wanted)]:

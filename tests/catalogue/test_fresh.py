@@ -137,7 +137,10 @@ def test_generated_module_imports_torch_only_and_matches_its_certificate(name: s
     assert [ast.unparse(node) for node in imports] == ["import torch", "from torch import Tensor"]
     record = json.loads((ROOT / regenerate.CATALOGUE / name / "certificate.json").read_text(encoding="utf-8"))
     assert record["generated"]["sha256"] == hashlib.sha256(source.encode()).hexdigest()
-    assert set(record["generated"]["functions"].values()) == {"proven for all sizes"}
+    statuses = record["generated"]["functions"]
+    tested = statuses.pop("horizontal") if name == "gl_pair_invariant" else None  # the only one that solves at run time
+    assert set(statuses.values()) == {"proven for all sizes"}
+    assert tested is None or tested.startswith("tested in float64 at random points, (n, m, h) = (3, 4, 2) and ")
     assert record["holds"]
     assert {claim["status"] for claim in record["claims"]} == {"proven for all sizes"}
 

@@ -31,7 +31,7 @@ SWAPS = [
     (r"\bH @", "xi_H @"),
     (r"= -\(", "= ("),
 ]
-MUTATED = ["inner", "gradient", "vertical", "momentum", "acceleration", "taylor_2", "taylor_3"]
+MUTATED = ["action", "inner", "gradient", "vertical", "momentum", "acceleration", "christoffel", "taylor_2", "taylor_3"]
 
 
 @pytest.fixture(scope="module", params=["invariant", "mixed"])
@@ -68,7 +68,8 @@ def values(name: str, namespace: dict[str, Any], function: str) -> tuple[Tensor,
     """What a generated function gives at a fixed point."""
     G, H, a, b, c, d = draw(*[(2,)] * 6)
     X = torch.randn(2, 3, 3, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
-    arguments = {"inner": (G, H, a, b, c, d), "vertical": (G, H, X)}.get(function, (G, H, a, b))
+    six = (G, H, a, b, c, d)
+    arguments = {"inner": six, "christoffel": six, "vertical": (G, H, X), "action": (X, G, H)}.get(function, six[:4])
     found = namespace[function](*arguments)
     return found if isinstance(found, tuple) else (found,)
 
@@ -81,6 +82,11 @@ def typed(name: str, function: str) -> tuple[Tensor, ...]:
     if function == "vertical":
         X = torch.randn(2, 3, 3, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
         return -(G @ X), H @ X.mT
+    if function == "action":
+        X = torch.randn(2, 3, 3, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+        return G @ torch.linalg.inv(X), H @ X.mT
+    if function == "christoffel":
+        return reference.christoffel(getattr(reference, f"acceleration_{name}"), (G, H), (a, b), (c, d))
     if function.startswith("taylor"):
         flow = getattr(reference, f"acceleration_{name}")
         return reference.taylor_end(flow, (G, H), (a, b), int(function[-1]))

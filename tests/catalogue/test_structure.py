@@ -15,7 +15,16 @@ from tests.catalogue.shapes import watched
 
 N, M, H = 5000, 4999, 4
 MODULES = {"invariant": invariant, "mixed": mixed}
-TANGENT_FUNCTIONS = ["gradient", "momentum", "acceleration", "taylor_1", "taylor_2", "taylor_3", "taylor_4"]
+TANGENT_FUNCTIONS = [
+    "gradient",
+    "momentum",
+    "horizontal",
+    "acceleration",
+    "taylor_1",
+    "taylor_2",
+    "taylor_3",
+    "taylor_4",
+]
 
 
 def tall() -> list[Tensor]:
@@ -26,7 +35,7 @@ def tall() -> list[Tensor]:
 @pytest.mark.parametrize("name", MODULES)
 def test_no_inverse_and_no_large_intermediate(name: str) -> None:
     module, tensors = MODULES[name], tall()
-    calls = {"inner": tensors, "vertical": [*tensors[:2], torch.eye(H, dtype=torch.float64)]}
+    calls = {"inner": tensors, "christoffel": tensors, "vertical": [*tensors[:2], torch.eye(H, dtype=torch.float64)]}
     calls |= dict.fromkeys(TANGENT_FUNCTIONS, tensors[:4])
     for function, arguments in calls.items():
         watch = watched(getattr(module, function), *arguments)

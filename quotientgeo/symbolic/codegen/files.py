@@ -7,13 +7,17 @@ import json
 from collections.abc import Mapping
 from os import PathLike
 from pathlib import Path
+from types import ModuleType
 
 from quotientgeo.errors import ArgumentError
+from quotientgeo.symbolic.codegen.execution import check_horizontal, module_from
 from quotientgeo.symbolic.codegen.exposition import derivation_page
 from quotientgeo.symbolic.codegen.module import module_source
-from quotientgeo.symbolic.codegen.proof import check_source
+from quotientgeo.symbolic.codegen.proof import check_functions, check_source
+from quotientgeo.symbolic.codegen.solving import solving_functions
 from quotientgeo.symbolic.derivation import Geometry
 
+_METHOD = "the source is run on symbols; each function returns the normal form of its formula"
 FILES = ("generated.py", "certificate.json", "derivation.md")
 
 
@@ -77,7 +81,17 @@ def _checked_source(geometry: Geometry, origin: str, sizes: Mapping[str, int] | 
     """The code of a geometry whose certificate holds, and what running it on symbols said of each function."""
     geometry.certificate.require()
     source = module_source(geometry, origin, sizes)
-    return source, check_source(source, geometry)
+    checked = check_source(source, geometry)
+    if geometry.horizontal is None:
+        parts = solving_functions(geometry)
+        checked |= check_functions(source, geometry.alphabet, parts, geometry.name)  # proven, or refused
+        checked["horizontal"] = check_horizontal(source, geometry)
+    return source, checked
+
+
+def loaded(geometry: Geometry) -> ModuleType:
+    """The generated code of a geometry as a module; its certificate must hold, and the code return its formulas."""
+    return module_from(_checked_source(geometry, _origin(geometry), None)[0], geometry.name)
 
 
 def _writable(path: object) -> Path:
@@ -110,7 +124,9 @@ def certificate_json(geometry: Geometry, source: str, checked: Mapping[str, str]
     record["generated"] = {
         "file": "generated.py",
         "sha256": hashlib.sha256(source.encode()).hexdigest(),
-        "method": "the source is run on symbols; each function returns the normal form of its formula",
+        "method": _METHOD
+        if geometry.horizontal is not None
+        else f"{_METHOD}; horizontal solves at run time and is tested",
         "functions": dict(checked),
     }
     return json.dumps(record, indent=1, ensure_ascii=True) + "\n"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from math import factorial
@@ -30,18 +30,29 @@ class Function:
 
 
 def functions(geometry: Geometry) -> list[Function]:
-    """Every function of the module, in its order."""
+    """Every function of the module that is a formula, in its order."""
+    return [*_of_the_metric(geometry), *_of_the_orbit(geometry), *_of_geodesics(geometry)]
+
+
+def _together(letters: Iterable[str]) -> str:
+    """(G, H)."""
+    return f"({', '.join(letters)})"
+
+
+def _of_the_metric(geometry: Geometry) -> list[Function]:
     names = geometry.names
-    point, velocity = f"({', '.join(names.factors)})", f"({', '.join(names.tangents)})"
-    other = f"({', '.join(map(names.second_tangent, names.factors))})"
-    euclidean = f"({', '.join(map(names.euclidean, names.factors))})"
-    momenta = {x: "momentum" if len(names.algebra) == 1 else f"momentum_{x}" for x in names.algebra}
-    pairing = " + ".join(f"tr({momentum}' {x})" for x, momentum in momenta.items())
+    point, velocity = _together(names.factors), _together(names.tangents)
+    other = _together(map(names.second_tangent, names.factors))
+    euclidean = _together(map(names.euclidean, names.factors))
+    elements = names.elements[0] if len(names.elements) == 1 else _together(names.elements)
     return [
+        _per_factor(
+            geometry, "action", geometry.action, "moved_{}", f"The point {point} moved by the group element {elements}."
+        ),
         Function(
             "inner",
             geometry.inner.arguments,
-            {_local("inner", geometry): geometry.inner.polynomial},
+            {local("inner", geometry): geometry.inner.polynomial},
             f"Inner product of the tangents {velocity} and {other} at {point}.",
             one=True,
         ),
@@ -52,21 +63,42 @@ def functions(geometry: Geometry) -> list[Function]:
             "grad_{}",
             f"Riemannian gradient at {point} of a function with Euclidean gradient {euclidean}.",
         ),
+    ]
+
+
+def _of_the_orbit(geometry: Geometry) -> list[Function]:
+    names, momenta = geometry.names, momentum_names(geometry)
+    point, velocity, algebra = _together(names.factors), _together(names.tangents), ", ".join(names.algebra)
+    pairing = " + ".join(f"tr({momentum}' {x})" for x, momentum in momenta.items())
+    out = [
         _per_factor(
             geometry,
             "vertical",
             geometry.vertical,
             "V_{}",
-            f"Vertical tangent at {point}: the velocity of the orbit under the Lie algebra element {', '.join(names.algebra)}.",
+            f"Vertical tangent at {point}: the velocity of the orbit under the Lie algebra element {algebra}.",
         ),
         Function(
             "momentum",
             next(iter(geometry.momentum.values())).arguments,
-            {_local(momenta[x], geometry): formula.polynomial for x, formula in geometry.momentum.items()},
+            {local(momenta[x], geometry): formula.polynomial for x, formula in geometry.momentum.items()},
             f"Momentum of the tangent {velocity} at {point}: zero exactly for horizontal tangents, constant along geodesics.",
             one=len(momenta) == 1,
-            notes=(f"<xi, vertical({', '.join(names.algebra)})> = {pairing}",),
+            notes=(f"<xi, vertical({algebra})> = {pairing}",),
         ),
+    ]
+    if geometry.horizontal is not None:  # otherwise no formula, but a solve at run time
+        summary = f"Horizontal part of the tangent {velocity} at {point}: what is left without its vertical part."
+        out.append(_per_factor(geometry, "horizontal", geometry.horizontal, "horizontal_{}", summary))
+    return out
+
+
+def _of_geodesics(geometry: Geometry) -> list[Function]:
+    names = geometry.names
+    point, velocity = _together(names.factors), _together(names.tangents)
+    other = _together(map(names.second_tangent, names.factors))
+    covariant = "the covariant derivative of eta along xi is d eta/dt + Gamma(xi, eta)"
+    return [
         _per_factor(
             geometry,
             "acceleration",
@@ -74,11 +106,25 @@ def functions(geometry: Geometry) -> list[Function]:
             "acc_{}",
             f"Second time derivative -Gamma(xi, xi) of the geodesic through {point} with velocity {velocity}.",
         ),
+        _per_factor(
+            geometry,
+            "christoffel",
+            geometry.christoffel,
+            "Gamma_{}",
+            f"Christoffel form Gamma(xi, eta) of the tangents {velocity} and {other} at {point}, symmetric and bilinear.",
+            notes=(f"Gamma(xi, xi) = -acceleration; {covariant}",),
+        ),
         *(_taylor(geometry, order) for order in (1, *geometry.derivatives)),
     ]
 
 
-def _local(name: str, geometry: Geometry) -> str:
+def momentum_names(geometry: Geometry) -> dict[str, str]:
+    """{Lie algebra letter: what its momentum is called}."""
+    algebra = geometry.names.algebra
+    return {x: "momentum" if len(algebra) == 1 else f"momentum_{x}" for x in algebra}
+
+
+def local(name: str, geometry: Geometry) -> str:
     """A name for a result that is no letter of the problem."""
     while name in geometry.names.all:
         name += "_"
@@ -86,10 +132,15 @@ def _local(name: str, geometry: Geometry) -> str:
 
 
 def _per_factor(
-    geometry: Geometry, name: str, formulas: Mapping[str, MatrixFormula], result: str, summary: str
+    geometry: Geometry,
+    name: str,
+    formulas: Mapping[str, MatrixFormula],
+    result: str,
+    summary: str,
+    notes: tuple[str, ...] = (),
 ) -> Function:
-    outputs = {_local(result.format(factor), geometry): formula.polynomial for factor, formula in formulas.items()}
-    return Function(name, next(iter(formulas.values())).arguments, outputs, summary)
+    outputs = {local(result.format(factor), geometry): formula.polynomial for factor, formula in formulas.items()}
+    return Function(name, next(iter(formulas.values())).arguments, outputs, summary, notes=notes)
 
 
 def _taylor(geometry: Geometry, order: int) -> Function:
@@ -99,7 +150,7 @@ def _taylor(geometry: Geometry, order: int) -> Function:
         end = alphabet[factor] + alphabet[names.tangent(factor)]
         for k in range(2, order + 1):
             end = end + geometry.derivatives[k][factor].polynomial * Fraction(1, factorial(k))
-        outputs[_local(f"{factor}1", geometry)] = end
+        outputs[local(f"{factor}1", geometry)] = end
     summary = (
         f"End point at t = 1 of the order-{order} Taylor polynomial of the geodesic through ({', '.join(names.factors)}) "
         f"with velocity ({', '.join(names.tangents)})."

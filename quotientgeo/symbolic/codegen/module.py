@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 
 from quotientgeo.errors import DeclarationError
 from quotientgeo.symbolic.algebra import Alphabet, Polynomial, TracePolynomial
+from quotientgeo.symbolic.codegen import solving
 from quotientgeo.symbolic.codegen.builder import Builder
 from quotientgeo.symbolic.codegen.factoring import Factoring
 from quotientgeo.symbolic.codegen.functions import Function, functions
@@ -18,7 +19,7 @@ from quotientgeo.symbolic.codegen.scalars import scalar_output
 from quotientgeo.symbolic.codegen.writer import INDENT, WIDTH, FunctionWriter, Output, broken
 from quotientgeo.symbolic.derivation import Geometry
 
-GENERATOR_VERSION = 2
+GENERATOR_VERSION = 3
 IMPORTS = "import torch\nfrom torch import Tensor"
 HELPERS = {
     "_cholesky": '''def _cholesky(matrix: Tensor) -> Tensor:
@@ -29,6 +30,7 @@ HELPERS = {
     """LU factors and pivots; NaN where the matrix is singular to working precision."""
     factors, pivots, failed = torch.linalg.lu_factor_ex(matrix)
     return factors.masked_fill((failed != 0)[..., None, None], float("nan")), pivots''',
+    **solving.HELPERS,
 }  # nothing here raises: an error would have to wait for the device
 CATALOGUE_ORIGIN = "`make derive` from declaration.py"
 
@@ -70,17 +72,33 @@ def module_source(geometry: Geometry, origin: str, sizes: Mapping[str, int] | No
     chosen = representative_sizes(geometry) | dict(sizes or {})
     grams = choose_grams(geometry.factors, chosen, [*geometry.alphabet, *map(str, geometry.sizes)])
     writer = SourceWriter(geometry.alphabet, chosen, grams)
-    return assembled(_header(geometry, origin, chosen), [writer.function(f) for f in functions(geometry)])
+    written = [writer.function(f) for f in (*functions(geometry), *solving.solving_functions(geometry))]
+    return assembled(_header(geometry, origin, chosen), [*written, *solving.solving_source(geometry)])
+
+
+def function_names(geometry: Geometry) -> list[str]:
+    """The public functions of the module, in its order."""
+    names = [function.name for function in functions(geometry)]
+    return names if geometry.horizontal is not None else [*names, "horizontal"]
 
 
 def assembled(head: str, written: Sequence[str]) -> str:
     """The text of a module: its head, the helpers that its functions call, and the functions."""
-    helpers = [text for name, text in HELPERS.items() if any(f"{name}(" in function for function in written)]
+    needed: set[str] = set()
+    texts = list(written)
+    while texts:
+        here = texts.pop()
+        new = {name for name in HELPERS if f"{name}(" in here} - needed
+        needed |= new
+        texts.extend(HELPERS[name] for name in new)
+    helpers = [text for name, text in HELPERS.items() if name in needed]
     return "\n\n\n".join([head, *helpers, *written]) + "\n"
 
 
 def _check_names(geometry: Geometry) -> None:
     clash = [name for name in geometry.alphabet if name in _RESERVED]
+    if geometry.horizontal is None:
+        clash += [name for name in geometry.names.factors if name in solving.reserved()]
     if clash:
         raise DeclarationError(
             f"{geometry.name}: the generated module uses the name {clash[0]} itself; give that factor or element another name"
@@ -98,13 +116,20 @@ def _header(geometry: Geometry, origin: str, sizes: Sizes) -> str:
 Declaration {declaration_digest(geometry)}, generator {GENERATOR_VERSION}. Products are ordered for {_sizes_text(sizes)}.
 Every function is batched: leading dimensions of the arguments broadcast, the results have all of them.
 A matrix that has to be inverted is factored; where it is singular to working precision, the results are NaN.
-Nothing raises, so nothing waits for a GPU.{_reservations(geometry)}
+{_waiting(geometry)}{_reservations(geometry)}
 """
 
 {IMPORTS}
 
 NAME = "{geometry.name}"
 {constant}'''
+
+
+def _waiting(geometry: Geometry) -> str:
+    """What the functions do where a computation fails."""
+    if geometry.horizontal is None and solving.sylvester(geometry) is not None:
+        return "Nothing raises, so nothing waits for a GPU, except for the eigendecomposition inside horizontal."
+    return "Nothing raises, so nothing waits for a GPU."
 
 
 def _reservations(geometry: Geometry) -> str:

@@ -4,11 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+import sympy as sp
 
 from quotientgeo.symbolic.algebra import Alphabet, Dimension, Shape
 from quotientgeo.symbolic.declaration import Metric, Names, Symmetry
 from quotientgeo.symbolic.derivation.certificate import Certificate
 from quotientgeo.symbolic.derivation.formula import Formula, MatrixFormula, ScalarFormula
+
+if TYPE_CHECKING:
+    from quotientgeo.symbolic.derivation.degrees import Degrees
 
 
 @dataclass(frozen=True)
@@ -16,7 +24,8 @@ class Geometry:
     """A symmetry with an invariant metric, and everything derived from the two.
 
     All polynomials are in ``alphabet``. Letters (``names``): factors F, tangents xi_F and eta_F, Euclidean gradients dF,
-    group elements and Lie algebra elements. Mappings are keyed by factor, ``momentum`` by Lie algebra letter.
+    group elements and Lie algebra elements. Mappings are keyed by factor; ``momentum``, ``vertical_gram`` and ``projector``
+    by Lie algebra letter.
     """
 
     symmetry: Symmetry
@@ -31,6 +40,12 @@ class Geometry:
     gradient: Mapping[str, MatrixFormula]  # in factors and dF
     acceleration: Mapping[str, MatrixFormula]  # in factors and xi
     derivatives: Mapping[int, Mapping[str, MatrixFormula]]  # order 2..4 -> factor -> formula in factors and xi
+    christoffel: Mapping[str, MatrixFormula] = field(default_factory=dict)  # Gamma(xi, eta) in factors, xi and eta
+    vertical_gram: Mapping[str, MatrixFormula] = field(default_factory=dict)  # J(V_X) in factors and X
+    projector: Mapping[str, MatrixFormula] | None = None  # X in factors and xi; None: solved at run time
+    horizontal: Mapping[str, MatrixFormula] | None = (
+        None  # xi - V_X in factors and xi, where the projector is a formula
+    )
     certificate: Certificate = field(default_factory=Certificate)
 
     @property
@@ -56,3 +71,58 @@ class Geometry:
     def kind(self, name: str) -> str:
         """Kind of a letter (general, invertible, ...)."""
         return self.alphabet.kind(name).value
+
+    def module(self) -> ModuleType:
+        """The generated code as a Python module, the same one at every call; see ``quotientgeo.generate`` for what it defines.
+
+        Raises:
+            CertificateError: a claim about the geometry does not hold (with its witness).
+        """
+        return self._module
+
+    @cached_property
+    def _module(self) -> ModuleType:
+        from quotientgeo.symbolic.codegen.files import loaded
+
+        return loaded(self)
+
+    def dimension(self, sizes: Mapping[str, int] | None = None) -> Degrees:
+        """Degrees of freedom: (total, orbit, quotient), the entries of the factors, those of an orbit, and the difference.
+
+        Args:
+            sizes: a positive integer for every symbolic size, such as {"n": 768, "m": 768, "h": 64}; without them the
+                dimensions are SymPy expressions in the sizes, for points of full rank.
+
+        Raises:
+            ArgumentError: a size is missing, unknown or no positive integer, or the orbit's dimension is not known at sizes
+                where it would have to be computed from a matrix that is too large.
+        """
+        from quotientgeo.symbolic.derivation.degrees import degrees
+
+        return degrees(self, sizes)
+
+    def coordinates(self, **sizes: int) -> tuple[sp.Symbol, ...]:
+        """The symbols of ``christoffel_symbols``: the entries of all factors in order, row by row; G_0_1 is G[0, 1]."""
+        from quotientgeo.symbolic.derivation import coordinates
+
+        return coordinates.coordinates(self, sizes)
+
+    def metric_matrix(self, **sizes: int) -> sp.ImmutableDenseMatrix:
+        """g_ij = <e_i, e_j> in the coordinates of ``christoffel_symbols``, for ``metric_matrix(n=2, m=2, h=1)``."""
+        from quotientgeo.symbolic.derivation import coordinates
+
+        return coordinates.metric_matrix(self, sizes)
+
+    def christoffel_symbols(self, **sizes: int) -> sp.ImmutableDenseNDimArray:
+        """Gamma[k, i, j] = 1/2 g^kl (d_i g_jl + d_j g_il - d_l g_ij), as in ``christoffel_symbols(n=2, m=2, h=1)``.
+
+        Computed from the declared metric entry by entry, apart from every other formula of this class, and in lowest terms. The
+        indices run over ``coordinates(n=2, m=2, h=1)``, and the geodesic equation is x_k'' = -Gamma[k, i, j] x_i' x_j'.
+
+        Raises:
+            ArgumentError: a size is missing, unknown or no positive integer; the factors have more entries than is practical;
+                or the metric is singular at these sizes.
+        """
+        from quotientgeo.symbolic.derivation import coordinates
+
+        return coordinates.christoffel_symbols(self, sizes)

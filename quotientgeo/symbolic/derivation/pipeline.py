@@ -57,13 +57,39 @@ def derive_formulas(symmetry: Symmetry, metric: Metric) -> Geometry:
         _require_metric(declared)
         raise
     derivatives = steps.time_derivatives(alphabet, names, acceleration, HIGHEST_ORDER)
+    christoffel = steps.christoffel(alphabet, names, acceleration)
     state = (*names.factors, *names.tangents)
-    return dataclasses.replace(
+    geometry = dataclasses.replace(
         declared,
         gradient=_blocks("gradient", (*names.factors, *map(names.euclidean, names.factors)), gradient),
         acceleration=_blocks("acceleration", state, acceleration),
         derivatives={k: _blocks(f"derivative_{k}", state, value) for k, value in derivatives.items()},
+        christoffel=_blocks("christoffel", (*state, *map(names.second_tangent, names.factors)), christoffel),
     )
+    return _with_projector(geometry)
+
+
+def _with_projector(geometry: Geometry) -> Geometry:
+    """The vertical Gram operator, and the closed form of the horizontal part where there is one."""
+    names, alphabet = geometry.names, geometry.alphabet
+    state = (*names.factors, *names.tangents)
+    vertical = {f: formula.polynomial for f, formula in geometry.vertical.items()}
+    momenta = {x: formula.polynomial for x, formula in geometry.momentum.items()}
+    gram = steps.vertical_gram(names, momenta, vertical)
+    geometry = dataclasses.replace(
+        geometry, vertical_gram=_blocks("vertical_gram", (*names.factors, *names.algebra), gram)
+    )
+    solution = steps.projector(names, momenta, gram)
+    if solution is None:
+        return geometry
+    closed = dataclasses.replace(
+        geometry,
+        projector=_blocks("projector", state, solution),
+        horizontal=_blocks("horizontal", state, steps.horizontal(alphabet, names, vertical, solution)),
+    )
+    # an inverse that exists in the algebra only (of G H' with more rows than columns, say) is no solution
+    exists = certify(closed, (Level.MODULAR,), claims=("horizontal_momentum",))["horizontal_momentum"].status != "false"
+    return closed if exists else geometry
 
 
 def _blocks(name: str, arguments: Iterable[str], values: Mapping[str, Polynomial]) -> dict[str, MatrixFormula]:

@@ -127,6 +127,47 @@ def _taylor(k: int) -> Sides:
     return sides
 
 
+# the connection
+
+
+def _christoffel_symmetric(r: Reading[Any], p: Blocks[Any], xi: Blocks[Any], eta: Blocks[Any]) -> list[Side]:
+    return _match(r.christoffel(p, xi, eta), r.christoffel(p, eta, xi))
+
+
+def _christoffel_quadratic(r: Reading[Any], p: Blocks[Any], xi: Blocks[Any]) -> list[Side]:
+    both = r.christoffel(p, xi, xi)
+    return [(a, r.calculus.scale(both[f], Fraction(-1))) for f, a in r.acceleration(p, xi).items()]
+
+
+def _metric_compatible(
+    r: Reading[Any], p: Blocks[Any], xi: Blocks[Any], eta: Blocks[Any], zeta: Blocks[Any]
+) -> list[Side]:
+    change = r.along_scalar(lambda q: r.inner(q, eta, zeta), p, xi)
+    first, second = r.christoffel(p, xi, eta), r.christoffel(p, xi, zeta)
+    return [(change, r.calculus.add(r.inner(p, first, zeta), r.inner(p, eta, second)))]
+
+
+# the projector
+
+
+def _vertical_gram(r: Reading[Any], p: Blocks[Any], x: Blocks[Any]) -> list[Side]:
+    return _match(r.vertical_gram(p, x), r.momentum(p, r.vertical(p, x)))
+
+
+def _horizontal_momentum(r: Reading[Any], p: Blocks[Any], xi: Blocks[Any]) -> list[Side]:
+    momenta = r.momentum(p, r.horizontal(p, xi))
+    return [(value, r.calculus.scale(value, Fraction(0))) for value in momenta.values()]
+
+
+def _horizontal_projects(r: Reading[Any], p: Blocks[Any], xi: Blocks[Any]) -> list[Side]:
+    once = r.horizontal(p, xi)
+    return _match(r.horizontal(p, once), once)
+
+
+def _horizontal_difference(r: Reading[Any], p: Blocks[Any], xi: Blocks[Any]) -> list[Side]:
+    return _match(r.add(xi, r.horizontal(p, xi), -1), r.vertical(p, r.projector(p, xi)))
+
+
 def _preserved_text(geometry: Geometry) -> str:
     return "; ".join(map(str, geometry.preserved))
 
@@ -223,6 +264,64 @@ _GEODESIC = [
 ]
 
 
+_CONNECTION = [
+    _statement(
+        "christoffel_symmetric",
+        "Gamma(xi, eta) = Gamma(eta, xi), so the connection D_xi eta = d eta/dt + Gamma(xi, eta) has no torsion",
+        "p xi eta",
+        lambda g: _lines(g.christoffel),
+        _christoffel_symmetric,
+    ),
+    _statement(
+        "christoffel_quadratic",
+        "the acceleration is -Gamma(xi, xi), so geodesics are the curves with D xi = 0",
+        "p xi",
+        lambda g: _lines(g.christoffel),
+        _christoffel_quadratic,
+    ),
+    _statement(
+        "metric_compatible",
+        "d/dt <eta, zeta> = <D eta, zeta> + <eta, D zeta> as the point moves with xi; said for fixed eta and zeta, for which "
+        "D is Gamma, and by bilinearity of all",
+        "p xi eta zeta",
+        lambda g: _lines(g.christoffel),
+        _metric_compatible,
+    ),
+]
+_GRAM = [
+    _statement(
+        "vertical_gram",
+        "K_X is the momentum of the vertical vector V_X, so <V_X, V_Y> = tr(K_X' Y)",
+        "p X",
+        lambda g: _lines(g.vertical_gram),
+        _vertical_gram,
+    ),
+]
+_PROJECTOR = [
+    _statement(
+        "horizontal_momentum",
+        "the horizontal part of a tangent has momentum zero",
+        "p xi",
+        lambda g: _lines(g.horizontal or {}),
+        _horizontal_momentum,
+    ),
+    _statement(
+        "horizontal_projects",
+        "the horizontal part of the horizontal part is itself",
+        "p xi",
+        lambda g: _lines(g.horizontal or {}),
+        _horizontal_projects,
+    ),
+    _statement(
+        "horizontal_difference",
+        "what is taken off is the vertical vector of X, and X = 0 for a tangent without momentum",
+        "p xi",
+        lambda g: _lines(g.projector or {}),
+        _horizontal_difference,
+    ),
+]
+
+
 def statements(geometry: Geometry) -> list[Statement]:
     """All statements about a geometry, in the order of the certificate."""
     taylor = [
@@ -236,4 +335,6 @@ def statements(geometry: Geometry) -> list[Statement]:
         for k in sorted(geometry.derivatives)
     ]
     preserved = _PRESERVED if geometry.preserved else []
-    return [*_ACTION, *preserved, *_METRIC, *_GEODESIC, *taylor]
+    connection = _CONNECTION if geometry.christoffel else []
+    projector = [*(_GRAM if geometry.vertical_gram else []), *(_PROJECTOR if geometry.horizontal else [])]
+    return [*_ACTION, *preserved, *_METRIC, *_GEODESIC, *connection, *projector, *taylor]

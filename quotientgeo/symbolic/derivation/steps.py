@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from fractions import Fraction
 
-from quotientgeo.errors import NotDerivableError
+from quotientgeo.errors import DeclarationError, NotDerivableError
 from quotientgeo.symbolic.algebra import Alphabet, Polynomial, TracePolynomial, solve_linear
 from quotientgeo.symbolic.declaration import Names
 
@@ -44,6 +44,57 @@ def acceleration(alphabet: Alphabet, names: Names, inner: TracePolynomial) -> Bl
         force = lagrangian.gradient(factor)
         equations[str(unknown[factor])] = lagrangian.gradient(names.tangent(factor)).differential(flow) - force
     return dict(zip(names.factors, _solve_blocks(equations).values(), strict=True))
+
+
+def christoffel(alphabet: Alphabet, names: Names, acc: Blocks) -> Blocks:
+    """Gamma(xi, eta) = -1/2 (acc(xi + eta) - acc(xi) - acc(eta)): the acceleration, quadratic in xi, polarised."""
+    second = {names.tangent(f): alphabet[names.second_tangent(f)] for f in names.factors}
+    both = {tangent: alphabet[tangent] + eta for tangent, eta in second.items()}
+    return {f: (a.substitute(both) - a - a.substitute(second)) * Fraction(-1, 2) for f, a in acc.items()}
+
+
+def vertical_gram(names: Names, momenta: Blocks, vertical: Blocks) -> Blocks:
+    """K_X = J(V_X), the operator with tr(K_X' Y) = <V_X, V_Y>: the metric of the orbit in the Lie algebra."""
+    values = {names.tangent(f): v for f, v in vertical.items()}
+    return {x: j.substitute(values) for x, j in momenta.items()}
+
+
+def projector(names: Names, momenta: Blocks, gram: Blocks) -> Blocks | None:
+    """The X with K_X = J(xi), so that xi - V_X is horizontal; None where one-sided products do not give it.
+
+    Each equation with a single unknown letter is solved, and the solution inserted in the others: a product group is solved
+    where it decouples in some order.
+    """
+    equations = {x: gram[x] - momenta[x] for x in names.algebra}
+    solved: Blocks = {}
+    while len(solved) < len(names.algebra):
+        found = next((s for e in equations.items() if (s := _solution(*e, names, solved)) is not None), None)
+        if found is None:
+            return None
+        key, unknown, value = found
+        solved[unknown] = value
+        del equations[key]
+        equations = {x: equation.substitute({unknown: value}) for x, equation in equations.items()}
+    return {x: solved[x] for x in names.algebra}
+
+
+def _solution(key: str, equation: Polynomial, names: Names, solved: Blocks) -> tuple[str, str, Polynomial] | None:
+    """(key, unknown, value) where the equation holds one unknown and gives it, of its own kind."""
+    unknowns = [x for x in names.algebra if x in equation.symbols() and x not in solved]
+    if len(unknowns) != 1:
+        return None
+    (unknown,) = unknowns
+    try:
+        value = solve_linear(equation, unknown)
+        equation.alphabet[unknown].substitute({unknown: value})  # refuses a value that is not skew where X is
+    except (NotDerivableError, DeclarationError):
+        return None
+    return key, unknown, value
+
+
+def horizontal(alphabet: Alphabet, names: Names, vertical: Blocks, solution: Blocks) -> Blocks:
+    """xi - V_X for the X of the projector."""
+    return {f: alphabet[names.tangent(f)] - v.substitute(solution) for f, v in vertical.items()}
 
 
 def flow_directions(alphabet: Alphabet, names: Names, acc: Mapping[str, Polynomial]) -> Blocks:

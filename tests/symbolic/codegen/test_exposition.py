@@ -101,7 +101,7 @@ def test_squares_and_the_free_action_are_shown(geometry: Geometry) -> None:
     assert squares.count(r"\rVert^2") == squares.count(r"\lVert") == len(geometry.inner.polynomial)
     steps = [block for block in blocks(page) if r"\Longrightarrow \quad" in block]
     assert [block.count(r"\Longrightarrow") for block in steps] == [len(geometry.names.elements)] * 2
-    theorem = page.partition("**Geodesics of the quotient.**")[2].partition("## 8.")[0]
+    theorem = page.partition("**Geodesics of the quotient.**")[2].partition("## 10.")[0]
     for claim in ("action_identity", "action_composition", "action_free", "invariance", "metric_positive_definite"):
         assert f"`{claim}`: {geometry.certificate[claim].status}" in theorem
     assert "O'Neill" in theorem

@@ -21,6 +21,10 @@ CLAIMS = {
     "vertical": ("vertical_from_action", "vertical_in_kernel", "horizontal_condition"),
     "momentum": ("horizontal_condition", "momentum_conserved"),
     "gradient": ("gradient",),
+    "christoffel": ("christoffel_symmetric", "christoffel_quadratic", "metric_compatible"),
+    "vertical_gram": ("vertical_gram",),
+    "projector": ("horizontal_difference",),
+    "horizontal": ("horizontal_momentum", "horizontal_projects", "horizontal_difference"),
     "acceleration": ("acceleration", "energy_conserved", "momentum_conserved", "acceleration_equivariant"),
     "derivative_2": ("taylor_2",),
     "derivative_3": ("taylor_3",),
@@ -157,7 +161,8 @@ def _formulas(geometry: Geometry) -> Iterator[tuple[str, str, MatrixFormula | Sc
             geometry, derivatives={**geometry.derivatives, k: {**geometry.derivatives[k], key: new}}
         )
 
-    for field in ("action", "vertical", "momentum", "gradient", "acceleration"):
+    fields = ("action", "vertical", "momentum", "gradient", "acceleration", "christoffel", "vertical_gram")
+    for field in (*fields, *(("projector", "horizontal") if geometry.horizontal is not None else ())):
         for key, formula in getattr(geometry, field).items():
             yield field, formula.name, formula, put(field, key)
     for k, blocks in geometry.derivatives.items():

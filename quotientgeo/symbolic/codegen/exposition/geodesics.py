@@ -70,6 +70,14 @@ class GeodesicSection:
             for f, formula in self._geometry.acceleration.items()
         )
 
+    def christoffel(self) -> str:
+        """The acceleration polarised."""
+        s = self._spelling
+        return aligned(
+            s.block(rf"\Gamma_{{{s.symbol(f)}}}(\xi, \eta)", formula.polynomial)
+            for f, formula in self._geometry.christoffel.items()
+        )
+
     def momentum_rate(self) -> str:
         """d/dt J before the acceleration is inserted."""
         s = self._spelling

@@ -9,10 +9,10 @@ import jinja2
 
 from quotientgeo.symbolic.codegen.exposition.geodesics import GeodesicSection
 from quotientgeo.symbolic.codegen.exposition.metric import MetricSection
+from quotientgeo.symbolic.codegen.exposition.projector import ProjectorSection
 from quotientgeo.symbolic.codegen.exposition.spelling import Spelling
 from quotientgeo.symbolic.codegen.exposition.symmetry import SymmetrySection
-from quotientgeo.symbolic.codegen.functions import functions
-from quotientgeo.symbolic.codegen.module import GENERATOR_VERSION, declaration_digest
+from quotientgeo.symbolic.codegen.module import GENERATOR_VERSION, declaration_digest, function_names
 from quotientgeo.symbolic.derivation import Certificate, Geometry
 from quotientgeo.symbolic.derivation.certificate import METHOD, Claim, Level
 
@@ -47,8 +47,9 @@ def derivation_page(geometry: Geometry, origin: str, links: bool = True) -> str:
         s=spelling,
         symmetry=SymmetrySection(spelling),
         metric=metric,
+        projector=ProjectorSection(spelling, metric),
         geodesics=GeodesicSection(spelling, metric),
-        functions=[function.name for function in functions(geometry)],
+        functions=function_names(geometry),
         certificate=_certificate(geometry.certificate),
     )
 

@@ -1,0 +1,90 @@
+"""Generated source as a module, and what can only be checked by running it on numbers: the solve inside ``horizontal``."""
+
+from __future__ import annotations
+
+import hashlib
+import linecache
+import sys
+from types import ModuleType
+
+import torch
+from torch import Tensor
+
+from quotientgeo.errors import CertificateError
+from quotientgeo.symbolic.derivation import Geometry
+from quotientgeo.symbolic.derivation.calculus import variables_of
+from quotientgeo.symbolic.derivation.levels.autodiff import TorchCalculus
+from quotientgeo.symbolic.derivation.levels.freeness import algebra_basis
+from quotientgeo.symbolic.derivation.levels.points import Sizes, assign_sizes, generator, sizes_text
+
+TOLERANCE = 1e-9  # relative; what is found is near 1e-14
+_PACKAGE = "quotientgeo_generated"
+
+
+def module_from(source: str, name: str) -> ModuleType:
+    """The source run as a module, under a name that no other source has; the same source gives the same module."""
+    unique = f"{_PACKAGE}_{name}_{hashlib.sha256(source.encode()).hexdigest()[:16]}"
+    known = sys.modules.get(unique)
+    if known is not None:
+        return known
+    module = ModuleType(unique)
+    module.__file__ = f"<{unique}>"
+    linecache.cache[module.__file__] = (len(source), None, source.splitlines(keepends=True), module.__file__)
+    exec(compile(source, module.__file__, "exec"), vars(module))
+    return sys.modules.setdefault(unique, module)
+
+
+def check_horizontal(source: str, geometry: Geometry) -> str:
+    """How the run-time solve did in float64, for the record; CertificateError where the result is not the horizontal part.
+
+    At two random points of different sizes: the momentum of what is left is zero, what is taken off is a vertical vector, and
+    taking the horizontal part again changes nothing.
+    """
+    module = module_from(source, geometry.name)
+    scopes = []
+    for sizes in (assign_sizes(geometry, 2, 3), assign_sizes(geometry, 3, 5)):
+        scopes.append(sizes_text(sizes))
+        residuals = _residuals(module, geometry, sizes)
+        worst = max(residuals, key=lambda name: residuals[name] if residuals[name] == residuals[name] else float("inf"))
+        if not residuals[worst] < TOLERANCE:  # also for NaN
+            raise CertificateError(
+                f"{geometry.name}: generated horizontal, which solves for the vertical part at run time, is wrong at "
+                f"{scopes[-1]}: relative residual {residuals[worst]:.1e} of '{worst}', allowed {TOLERANCE:g}"
+            )
+    where = " and ".join(dict.fromkeys(scopes))
+    return (
+        f"tested in float64 at random points, {where}: {', '.join(residuals)}, relative residuals below {TOLERANCE:g}"
+    )
+
+
+def _residuals(module: ModuleType, geometry: Geometry, sizes: Sizes) -> dict[str, float]:
+    calculus = TorchCalculus(sizes, generator("horizontal", geometry.name, sizes_text(sizes)).getrandbits(32))
+    point, xi = (
+        [calculus.variable(variable) for variable in variables_of(geometry, role).values()] for role in ("p", "xi")
+    )
+    found = module.horizontal(*point, *xi)
+    again = module.horizontal(*point, *found)
+    taken = _flat([a - b for a, b in zip(xi, found, strict=True)])
+    basis = [
+        _flat(module.vertical(*point, *(torch.tensor(m, dtype=torch.float64) for m in element.values())))
+        for element in algebra_basis(geometry, sizes)
+    ]
+    space = torch.stack(basis, dim=1)
+    rest = taken - space @ (torch.linalg.pinv(space, rtol=1e-10) @ taken)
+    return {
+        "momentum zero": _ratio(_listed(module.momentum(*point, *found)), _listed(module.momentum(*point, *xi))),
+        "difference vertical": _ratio([rest], [_flat(xi)]),
+        "projecting again": _ratio([a - b for a, b in zip(again, found, strict=True)], xi),
+    }
+
+
+def _listed(value: Tensor | tuple[Tensor, ...]) -> list[Tensor]:
+    return list(value) if isinstance(value, tuple) else [value]
+
+
+def _flat(parts: list[Tensor] | tuple[Tensor, ...]) -> Tensor:
+    return torch.cat([part.flatten() for part in parts])
+
+
+def _ratio(small: list[Tensor], large: list[Tensor]) -> float:
+    return (_flat(small).norm() / _flat(large).norm().clamp_min(1e-30)).item()
