@@ -23,6 +23,7 @@ from quotientgeo.errors import DeclarationError
 from quotientgeo.symbolic.algebra import (
     Alphabet,
     Dimension,
+    Kind,
     Polynomial,
     Shape,
     TracePolynomial,
@@ -33,17 +34,20 @@ from quotientgeo.symbolic.algebra import (
 
 
 class Group(Protocol):
-    """What a declaration needs of a group: its size and what may be assumed of its elements and of its algebra's.
+    """What a declaration needs of a group: its elements' shape, what may be assumed of them and of its algebra's, its law.
 
-    ``element_kind`` and ``algebra_kind`` are names of algebra.Kind: invertible and general for GL.
+    ``element_kind`` and ``algebra_kind`` are names of algebra.Kind: invertible and general for GL. ``law`` is "multiply", or
+    "add" where the product of two elements is their sum.
     """
 
     @property
-    def size(self) -> Dimension: ...
+    def element_shape(self) -> Shape: ...
     @property
     def element_kind(self) -> str: ...
     @property
     def algebra_kind(self) -> str: ...
+    @property
+    def law(self) -> str: ...
 
 
 @dataclass(frozen=True)
@@ -112,9 +116,10 @@ class Symmetry:
 
     Args:
         name: an identifier.
-        group: a group such as ``GL("h")``, or a tuple of groups for a direct product.
+        group: a group such as ``GL("h")`` or a direct product ``GL("h") * GL("k")``.
         factors: {"G": ("n", "h"), ...}: name -> (rows, columns); a size is a name or a positive integer.
-        action: called with one MatrixSymbol per group and then one per factor, in order; returns the moved factors.
+        action: called with one symbol per simple group and then one per factor, in order; returns the moved factors. Symbols
+            are MatrixSymbols, of a Scaling a Symbol.
         preserves: called with the factors; returns what the action must leave unchanged (an expression or a tuple).
             Without it nothing is claimed about a preserved quantity.
 
@@ -123,7 +128,7 @@ class Symmetry:
     """
 
     name: str
-    group: Group | tuple[Group, ...]
+    group: Any  # a Group, a product of groups, or a tuple of them
     factors: Mapping[str, Shape]
     action: Callable[..., Any]
     preserves: Callable[..., Any] | None = None
@@ -135,7 +140,7 @@ class Symmetry:
         for group in self.groups:
             if isinstance(group, type) or not hasattr(group, "element_kind"):
                 raise DeclarationError(
-                    f'{self.name}: group must be a group such as GL("h"), or a tuple of groups, got {group!r}'
+                    f'{self.name}: group must be a group such as GL("h"), or a product of groups, got {group!r}'
                 )
         for role, function in (("action", self.action), ("preserves", self.preserves)):
             if not callable(function) and not (function is None and role == "preserves"):
@@ -148,27 +153,50 @@ class Symmetry:
     @property
     def groups(self) -> tuple[Group, ...]:
         """The simple groups whose product acts."""
-        return self.group if isinstance(self.group, tuple) else (self.group,)
+        given = self.group if isinstance(self.group, tuple) else (self.group,)
+        return tuple(simple for group in given for simple in getattr(group, "groups", (group,)))
+
+    @property
+    def group_sizes(self) -> tuple[Dimension, ...]:
+        """Distinct sizes of the square matrices that act; not those of numbers and translations."""
+        square = [group.element_shape[0] for group in self.groups if group.law == "multiply"]
+        return tuple(dict.fromkeys(size for size in square if size != 1))
 
     @property
     def sizes(self) -> tuple[Dimension, ...]:
         """Distinct sizes: those that no group has first, in the order of the factors, then those of the groups."""
-        of_groups = list(dict.fromkeys(group.size for group in self.groups))
-        others = dict.fromkeys(size for shape in self.factors.values() for size in shape if size not in of_groups)
+        of_groups = self.group_sizes
+        shapes = [*self.factors.values(), *(group.element_shape for group in self.groups)]
+        others = dict.fromkeys(size for shape in shapes for size in shape if size not in of_groups)
         return (*others, *of_groups)
 
     def alphabet(self) -> Alphabet:
         """A new alphabet with every letter of the problem declared."""
         alphabet = Alphabet()
         names = self.names
+        elementwise = {group.element_shape[0] for group in self.groups if group.element_kind == Kind.DIAGONAL}
         for rename in (str, names.tangent, names.second_tangent, names.third_tangent, names.euclidean):
-            for factor, shape in self.factors.items():
-                alphabet.declare(rename(factor), shape)
+            for factor, (rows, columns) in self.factors.items():
+                kind = Kind.VECTOR if columns == 1 and rows in elementwise else Kind.GENERAL
+                alphabet.declare(rename(factor), (rows, columns), kind)
         for element, algebra, group in zip(names.elements, names.algebra, self.groups, strict=True):
-            alphabet.declare(element, (group.size, group.size), group.element_kind)
-            alphabet.declare(names.other_element(element), (group.size, group.size), group.element_kind)
-            alphabet.declare(algebra, (group.size, group.size), group.algebra_kind)
+            alphabet.declare(element, group.element_shape, group.element_kind)
+            alphabet.declare(names.other_element(element), group.element_shape, group.element_kind)
+            alphabet.declare(algebra, group.element_shape, group.algebra_kind)
         return alphabet
+
+    def identity(self, alphabet: Alphabet) -> dict[str, Polynomial]:
+        """The identity of the group, by element letter."""
+        out = {}
+        for element, group in zip(self.names.elements, self.groups, strict=True):
+            rows, _ = group.element_shape
+            out[element] = alphabet.zero(group.element_shape) if group.law == "add" else alphabet.identity(rows)
+        return out
+
+    def product(self, left: Mapping[str, Polynomial], right: Mapping[str, Polynomial]) -> dict[str, Polynomial]:
+        """The product of two group elements, by element letter."""
+        laws = {element: group.law for element, group in zip(self.names.elements, self.groups, strict=True)}
+        return {e: left[e] + right[e] if law == "add" else left[e] * right[e] for e, law in laws.items()}
 
     def read_action(self, alphabet: Alphabet) -> dict[str, tuple[sp.MatrixExpr, Polynomial]]:
         """The moved factors as {factor: (what the user wrote, polynomial)}."""

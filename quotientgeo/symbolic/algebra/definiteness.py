@@ -11,7 +11,7 @@ from fractions import Fraction
 from typing import NamedTuple
 
 from quotientgeo.symbolic.algebra.alphabet import Alphabet
-from quotientgeo.symbolic.algebra.letters import InverseLetter, Word
+from quotientgeo.symbolic.algebra.letters import InverseLetter, ScalarLetter, Word
 from quotientgeo.symbolic.algebra.polynomial import Polynomial
 
 Roots = list[tuple[Fraction, Polynomial]]  # (c, r) with c > 0, standing for the sum of c r' r
@@ -27,6 +27,8 @@ class Palindrome(NamedTuple):
 
 def palindrome(alphabet: Alphabet, word: Word) -> Palindrome | None:
     """The word read from both ends, or None where it does not read the same; the middle letter must be an inverse."""
+    if any(isinstance(letter, ScalarLetter) for letter in word):
+        return None
     half = len(word) // 2
     sign = Fraction(1)
     for left, right in zip(word[:half], reversed(word[len(word) - half :]), strict=True):

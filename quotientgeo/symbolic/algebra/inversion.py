@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from quotientgeo.errors import DeclarationError
-from quotientgeo.symbolic.algebra.letters import InverseLetter, Letter, Word, word_key
+from quotientgeo.symbolic.algebra.factoring import factors
+from quotientgeo.symbolic.algebra.letters import InverseLetter, Letter, SymbolLetter, Word, split_scalars, word_key
+from quotientgeo.symbolic.algebra.normalisation import arranged
 from quotientgeo.symbolic.algebra.polynomial import Polynomial
+from quotientgeo.symbolic.algebra.trace import TracePolynomial, one_over
 
 
 def inverse(polynomial: Polynomial) -> Polynomial:
@@ -18,6 +21,10 @@ def inverse(polynomial: Polynomial) -> Polynomial:
         raise DeclarationError(f"cannot invert {polynomial}: its shape {polynomial.shape} is not square")
     if polynomial.is_zero:
         raise DeclarationError(f"cannot invert a zero matrix of shape {polynomial.shape}")
+    if polynomial.alphabet.special and not any(split_scalars(word)[1] for word in polynomial.terms):
+        return polynomial.alphabet.identity(rows).scaled(one_over(_number(polynomial)))
+    if _commutes(polynomial):
+        return _inverse_of_commuting(polynomial)
     left = right = polynomial.alphabet.identity(rows)
     while True:
         stripped = _strip_once(polynomial)
@@ -35,7 +42,7 @@ def _length(polynomial: Polynomial) -> int:
 def _strip_once(polynomial: Polynomial) -> tuple[Polynomial, Polynomial, Polynomial] | None:
     """(first, first polynomial last, last) for the shortest of the three ways to strip, or None if none is shorter."""
     alphabet = polynomial.alphabet
-    lead = max(polynomial.terms, key=word_key)
+    lead = max((split_scalars(word)[1] for word in polynomial.terms), key=word_key)
     if not lead:
         return None
     one = alphabet.identity(polynomial.shape[0])
@@ -58,6 +65,10 @@ def _inverse_of_core(polynomial: Polynomial) -> Polynomial:
     alphabet = polynomial.alphabet
     if len(polynomial) == 1:
         (word, coefficient), *_ = polynomial
+        scalars, word = split_scalars(word)
+        if scalars:
+            factor = one_over(TracePolynomial(alphabet, {scalars: coefficient}))
+            return inverse(alphabet.monomial(word)).scaled(factor)
         if not word:
             return polynomial * (1 / coefficient**2)
         pieces = _square_pieces(word)
@@ -68,8 +79,45 @@ def _inverse_of_core(polynomial: Polynomial) -> Polynomial:
             return out * (1 / coefficient)
         if isinstance(word[0], InverseLetter):
             return word[0].argument * (1 / coefficient)
-    scale, letter = alphabet.inverse_letter(polynomial)
-    return alphabet.monomial((letter,), scale)
+    return _interned(polynomial)
+
+
+def _commutes(polynomial: Polynomial) -> bool:
+    """Whether a sum consists of letters of one commuting algebra, without numbers that vary."""
+    if len(polynomial) < 2 or not polynomial.alphabet.special:
+        return False
+    families = {letter.family for word in polynomial.terms for letter in word}
+    return len(families) == 1 and None not in families and not any(split_scalars(w)[0] for w in polynomial.terms)
+
+
+def _inverse_of_commuting(polynomial: Polynomial) -> Polynomial:
+    """Inverses of the sum's factors; inverses of symbols in it are cleared first."""
+    alphabet, cleared = polynomial.alphabet, polynomial.alphabet.identity(polynomial.shape[0])
+    while True:
+        inverted = next((x for w in polynomial.terms for x in w if isinstance(x, SymbolLetter) and x.inverted), None)
+        if inverted is None:
+            break
+        partner = alphabet.local_inverse(inverted)
+        assert partner is not None
+        polynomial, cleared = polynomial * alphabet.monomial((partner,)), cleared * alphabet.monomial((partner,))
+    constant, found = factors(polynomial.terms)
+    out = cleared * (1 / constant)
+    for terms, power in found:
+        factor = Polynomial(alphabet, {arranged(word): c for word, c in terms.items()}, polynomial.shape)
+        once = inverse(factor) if len(factor) == 1 else _interned(factor)
+        for _ in range(power):
+            out = out * once
+    return out
+
+
+def _interned(polynomial: Polynomial) -> Polynomial:
+    scale, letter = polynomial.alphabet.inverse_letter(polynomial)
+    return scale * polynomial.alphabet.monomial((letter,))
+
+
+def _number(polynomial: Polynomial) -> TracePolynomial:
+    """c for c times the identity."""
+    return TracePolynomial(polynomial.alphabet, dict(polynomial.terms))  # type: ignore[arg-type]
 
 
 def _square_pieces(word: Word) -> list[Word]:

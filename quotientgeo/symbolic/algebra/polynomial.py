@@ -8,7 +8,20 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from quotientgeo.errors import DeclarationError
-from quotientgeo.symbolic.algebra.letters import InverseLetter, Letter, Shape, SymbolLetter, Word, word_key
+from quotientgeo.symbolic.algebra.letters import (
+    InverseLetter,
+    InverseScalar,
+    Kind,
+    Letter,
+    PartLetter,
+    ScalarSymbol,
+    Shape,
+    SymbolLetter,
+    TraceLetter,
+    Word,
+    split_scalars,
+    word_key,
+)
 from quotientgeo.symbolic.algebra.rewriting import Terms, add_reduced, add_term
 
 if TYPE_CHECKING:
@@ -62,13 +75,7 @@ class Polynomial:
 
     def symbols(self) -> list[str]:
         """Names of all symbols that occur, inverses entered, sorted."""
-        found: set[str] = set()
-        for letter in self.letters():
-            if isinstance(letter, SymbolLetter):
-                found.add(letter.name)
-            elif isinstance(letter, InverseLetter):
-                found.update(letter.argument.symbols())
-        return sorted(found)
+        return sorted({name for letter in self.letters() for name in symbols_of(letter)})
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Polynomial):
@@ -88,6 +95,10 @@ class Polynomial:
     def _same(self, other: Polynomial, operation: str) -> None:
         if self.alphabet is not other.alphabet:
             raise DeclarationError(f"{operation}: {self} and {other} belong to different alphabets (problems)")
+
+    def _same_alphabet(self, alphabet: Alphabet, operation: str) -> None:
+        if self.alphabet is not alphabet:
+            raise DeclarationError(f"{operation} of {self} by a number of another alphabet (problem)")
 
     def __add__(self, other: Polynomial) -> Polynomial:
         self._same(other, "sum")
@@ -121,19 +132,56 @@ class Polynomial:
     def __rmul__(self, factor: Fraction | int) -> Polynomial:
         return self * factor
 
+    def scaled(self, factor: TracePolynomial) -> Polynomial:
+        """``factor`` times this matrix, for a scalar factor."""
+        self._same_alphabet(factor.alphabet, "multiple")
+        out: Terms = {}
+        for monomial, c in factor.terms.items():
+            self.alphabet.special = self.alphabet.special or bool(monomial)
+            for word, d in self.terms.items():
+                add_reduced(self.alphabet, out, (*monomial, *word), c * d)
+        return Polynomial(self.alphabet, out, self.shape)
+
+    def by_scalars(self) -> dict[Word, Polynomial]:
+        """{product of scalars: what it multiplies}, the latter without scalars, in structural order."""
+        parts: dict[Word, Terms] = {}
+        for word, coefficient in self:
+            scalars, matrices = split_scalars(word)
+            parts.setdefault(scalars, {})[matrices] = coefficient
+        return {scalars: Polynomial(self.alphabet, terms, self.shape) for scalars, terms in parts.items()}
+
     @property
     def T(self) -> Polynomial:
         """The transpose."""
         out: Terms = {}
         for word, coefficient in self.terms.items():
-            letters: list[Letter] = []
-            for letter in reversed(word):
+            scalars, matrices = split_scalars(word)
+            letters: list[Letter] = [*scalars]
+            for letter in reversed(matrices):
                 factor, transposed = self.alphabet.transpose(letter)
                 coefficient = coefficient * factor
                 letters.append(transposed)
             # transposing an inverse can change its leading word, so the result is reduced again
             add_reduced(self.alphabet, out, tuple(letters), coefficient)
         return Polynomial(self.alphabet, out, (self.shape[1], self.shape[0]))
+
+    def part(self, family: Kind) -> Polynomial:
+        """The orthogonal projection of a square matrix on a commuting algebra: E(A M B) = A E(M) B for A, B in the algebra."""
+        from quotientgeo.symbolic.algebra.projection import part
+
+        return part(self, family)
+
+    def diagonal(self) -> Polynomial:
+        """The diagonal matrix whose diagonal is this column."""
+        if self.shape[1] != 1:
+            raise DeclarationError(f"a diagonal matrix is made of one column, not of {self} of shape {self.shape}")
+        return (self * self.alphabet.ones(1, self.shape[0])).part(Kind.DIAGONAL)
+
+    def scalar(self) -> TracePolynomial:
+        """The only entry of a matrix of shape (1, 1)."""
+        from quotientgeo.symbolic.algebra.trace import trace
+
+        return trace(self)
 
     def inverse(self) -> Polynomial:
         """The inverse, split at invertible letters and at square sub-words; an error for a non-square or zero matrix."""
@@ -166,3 +214,17 @@ class Polynomial:
         from quotientgeo.symbolic.algebra.sympy_output import polynomial_to_sympy
 
         return polynomial_to_sympy(self)
+
+
+def symbols_of(letter: Letter) -> list[str]:
+    """Names of the symbols inside a letter."""
+    match letter:
+        case SymbolLetter() | ScalarSymbol():
+            return [letter.name]
+        case InverseLetter() | InverseScalar():
+            return letter.argument.symbols()
+        case PartLetter():
+            return [name for inner in letter.word for name in symbols_of(inner)]
+        case TraceLetter():
+            return [name for inner in letter.letters for name in symbols_of(inner)]
+    return []

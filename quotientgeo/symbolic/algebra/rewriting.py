@@ -13,6 +13,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from quotientgeo.symbolic.algebra.letters import InverseLetter, Word
+from quotientgeo.symbolic.algebra.normalisation import normalise
 
 if TYPE_CHECKING:
     from quotientgeo.symbolic.algebra.alphabet import Alphabet
@@ -40,6 +41,10 @@ def add_reduced(
 
     ``junctions`` are the positions at which words in normal form were joined: only rules that span one can apply at first.
     """
+    if alphabet.special:
+        for normal, c in normalise(alphabet, word):
+            add_term(terms, normal, coefficient * c)
+        return
     step = _rewrite(alphabet, word, _places(alphabet, word, junctions))
     if step is None:
         add_term(terms, word, coefficient)

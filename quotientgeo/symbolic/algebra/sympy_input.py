@@ -9,8 +9,9 @@ import sympy as sp
 from sympy.matrices.expressions.matexpr import MatrixElement
 
 from quotientgeo.errors import DeclarationError
-from quotientgeo.symbolic.algebra.letters import Dimension
-from quotientgeo.symbolic.algebra.trace import TracePolynomial, scalar, trace
+from quotientgeo.symbolic.algebra.letters import Dimension, Kind
+from quotientgeo.symbolic.algebra.parts import ComplexPart
+from quotientgeo.symbolic.algebra.trace import TracePolynomial, one_over, scalar, trace
 
 if TYPE_CHECKING:
     from quotientgeo.symbolic.algebra.alphabet import Alphabet
@@ -18,15 +19,13 @@ if TYPE_CHECKING:
 
 _ADVICE: tuple[tuple[type, str], ...] = (
     (sp.Adjoint, "matrices are real here: write X.T"),
-    (sp.HadamardProduct, "elementwise products are not supported: write a matrix product or a trace"),
-    (sp.HadamardPower, "elementwise powers are not supported: write a matrix product or a trace"),
     (sp.BlockMatrix, "write each block as a factor of its own"),
     (sp.KroneckerProduct, "write the two-sided product L*X*R itself"),
     (sp.Determinant, "determinants are not supported: write traces of products"),
     (sp.MatrixBase, "explicit matrices are not supported: write matrix symbols, for formulas that hold at all sizes"),
     (MatrixElement, "single entries are not supported: write Trace(...) of a product"),
     (sp.Sum, "sums over indices are not supported: write a trace of a product"),
-    (sp.Function, "only sums and products of Trace(...) with rational coefficients are supported"),
+    (sp.Function, "only sums, products and integer powers of Trace(...) and of scalar symbols are supported"),
 )
 
 
@@ -43,8 +42,8 @@ def _refuse(node: object, whole: object) -> NoReturn:
     place = "" if node is whole else f" in {whole}"
     if isinstance(node, sp.Symbol):
         raise DeclarationError(
-            f"plain scalar symbol {node}{place}: it would be silently treated as a constant. Only matrix symbols that were "
-            "declared, and rational numbers, may appear; write a scalar as a trace of the matrices it depends on"
+            f"plain scalar symbol {node}{place}: it would be silently treated as a constant. Only symbols that were declared, "
+            "and rational numbers, may appear; write a scalar as a trace of the matrices it depends on"
         )
     if isinstance(node, sp.Float | float):
         raise DeclarationError(
@@ -56,24 +55,12 @@ def _refuse(node: object, whole: object) -> NoReturn:
     raise DeclarationError(f"cannot read {type(node).__name__} {node}{place}: {advice}")
 
 
-def _rational(node: sp.Expr, whole: object) -> Fraction:
-    if isinstance(node, sp.Rational):
-        return Fraction(int(node.p), int(node.q))
-    for part in sp.preorder_traversal(node):
-        if isinstance(part, sp.Symbol | sp.Float):
-            _refuse(part, whole)
-        if isinstance(part, sp.Trace):
-            raise DeclarationError(
-                f"trace {part} as the coefficient of a matrix in {whole}: only rational coefficients"
-            )
-    _refuse(node, whole)
-
-
 def polynomial_from_sympy(expression: sp.MatrixExpr, alphabet: Alphabet) -> Polynomial:
     """A SymPy matrix expression over the alphabet's symbols as a polynomial in normal form.
 
-    Understood: MatrixSymbol, Transpose, Inverse, integer MatPow, MatMul and MatAdd with rational coefficients, Identity,
-    ZeroMatrix. Anything else is a DeclarationError that names the node.
+    Understood: MatrixSymbol, Transpose, Inverse, integer MatPow, MatMul and MatAdd (coefficients are scalars as in
+    ``trace_from_sympy``), Identity, ZeroMatrix, OneMatrix, DiagMatrix, DiagonalOf, HadamardProduct and HadamardPower of columns,
+    ComplexPart. Anything else is a DeclarationError that names the node.
     """
     return _matrix(expression, alphabet, expression)
 
@@ -106,13 +93,55 @@ def _matrix(node: sp.Basic, alphabet: Alphabet, whole: object) -> Polynomial:
             first, *others = (_matrix(factor, alphabet, whole) for factor in factors)
             for other in others:
                 first = first * other
-            return first * _rational(coefficient, whole)
+            if isinstance(coefficient, sp.Rational):
+                return first * Fraction(int(coefficient.p), int(coefficient.q))
+            return first.scaled(_scalar(coefficient, alphabet, whole))
+        case sp.OneMatrix():
+            return alphabet.ones(dimension(node.shape[0]), dimension(node.shape[1]))
+        case sp.DiagMatrix():
+            return _column(node.args[0], alphabet, whole, "DiagMatrix").diagonal()
+        case sp.DiagonalOf():
+            return _matrix(node.args[0], alphabet, whole).part(Kind.DIAGONAL) * alphabet.ones(dimension(node.shape[0]))
+        case sp.HadamardProduct():
+            if node.shape[0] == 1:
+                return _matrix(sp.HadamardProduct(*map(sp.Transpose, node.args)), alphabet, whole).T
+            *others, last = (_column(part, alphabet, whole, "HadamardProduct") for part in node.args)
+            for other in others:
+                last = other.diagonal() * last
+            return last
+        case sp.HadamardPower():
+            return _elementwise_power(node, alphabet, whole)
+        case ComplexPart():
+            return _matrix(node.arg, alphabet, whole).part(Kind(f"complex_{node.pairing}"))
         case sp.Identity():
             return alphabet.identity(dimension(node.shape[0]))
         case sp.ZeroMatrix():
             return alphabet.zero((dimension(node.shape[0]), dimension(node.shape[1])))
         case _:
             _refuse(node, whole)
+
+
+def _column(node: sp.Basic, alphabet: Alphabet, whole: object, operation: str) -> Polynomial:
+    """An operand of an elementwise operation, which must be a column."""
+    value = _matrix(node, alphabet, whole)
+    if value.shape[1] != 1:
+        raise DeclarationError(
+            f"{operation} of {node} of shape {value.shape} in {whole}: elementwise operations take columns (d, 1); "
+            "flatten a matrix into one, or write a product with DiagMatrix"
+        )
+    return value
+
+
+def _elementwise_power(node: sp.HadamardPower, alphabet: Alphabet, whole: object) -> Polynomial:
+    if node.shape[0] == 1:
+        return _elementwise_power(sp.HadamardPower(sp.Transpose(node.base), node.exp), alphabet, whole).T
+    base = _column(node.base, alphabet, whole, "HadamardPower").diagonal()
+    if not isinstance(node.exp, sp.Integer):
+        raise DeclarationError(f"power {node}: only integer powers are supported")
+    out = alphabet.ones(base.shape[0])
+    for _ in range(abs(int(node.exp))):
+        out = (base.inverse() if node.exp < 0 else base) * out
+    return out
 
 
 def _power(node: sp.MatPow, alphabet: Alphabet, whole: object) -> Polynomial:
@@ -128,16 +157,20 @@ def _power(node: sp.MatPow, alphabet: Alphabet, whole: object) -> Polynomial:
 
 
 def trace_from_sympy(expression: sp.Expr, alphabet: Alphabet) -> TracePolynomial:
-    """A SymPy scalar made of Trace(...), rational numbers, sums, products and non-negative integer powers."""
+    """A SymPy scalar made of Trace(...), scalar symbols of the alphabet, rational numbers, sums, products, integer powers."""
     return _scalar(sp.sympify(expression), alphabet, expression)
 
 
 def _scalar(node: sp.Basic, alphabet: Alphabet, whole: object) -> TracePolynomial:
     match node:
         case sp.Rational():
-            return scalar(alphabet, _rational(node, whole))
+            return scalar(alphabet, Fraction(int(node.p), int(node.q)))
         case sp.Trace():
             return trace(_matrix(node.arg, alphabet, whole))
+        case sp.Symbol() if node.name in alphabet and alphabet.kind(node.name) is Kind.SCALAR:
+            return alphabet[node.name].scalar()
+        case sp.Symbol() if node.is_integer and node.name in alphabet.sizes:
+            return trace(alphabet.identity(node.name))
         case sp.Add():
             out = scalar(alphabet, 0)
             for part in node.args:
@@ -148,10 +181,14 @@ def _scalar(node: sp.Basic, alphabet: Alphabet, whole: object) -> TracePolynomia
             for part in node.args:
                 out = out * _scalar(part, alphabet, whole)
             return out
-        case sp.Pow() if isinstance(node.exp, sp.Integer) and node.exp >= 0:
+        case sp.Pow() if isinstance(node.exp, sp.Integer):
+            base = _scalar(node.base, alphabet, whole)
+            if base.is_zero and node.exp < 0:
+                raise DeclarationError(f"division by zero: {node.base} in {whole} is zero")
+            factor = one_over(base) if node.exp < 0 else base
             out = scalar(alphabet, 1)
-            for _ in range(int(node.exp)):
-                out = out * _scalar(node.base, alphabet, whole)
+            for _ in range(abs(int(node.exp))):
+                out = out * factor
             return out
         case sp.MatrixExpr() | sp.MatrixBase():
             raise DeclarationError(

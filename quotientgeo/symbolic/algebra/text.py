@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from quotientgeo.symbolic.algebra.letters import Word
     from quotientgeo.symbolic.algebra.polynomial import Polynomial
-    from quotientgeo.symbolic.algebra.trace import CyclicWord, TracePolynomial
+    from quotientgeo.symbolic.algebra.trace import TracePolynomial
 
 
 def word_text(word: Word) -> str:
@@ -33,10 +33,6 @@ def polynomial_text(polynomial: Polynomial) -> str:
     return sum_text((word_text(word), coefficient) for word, coefficient in polynomial)
 
 
-def _factor_text(factor: CyclicWord) -> str:
-    return f"tr({word_text(factor.letters)})" if factor.letters else f"tr(I_{factor.size})"
-
-
 def trace_text(trace: TracePolynomial) -> str:
     """Text of a scalar."""
-    return sum_text((" ".join(map(_factor_text, monomial)), coefficient) for monomial, coefficient in trace)
+    return sum_text((" ".join(map(repr, monomial)), coefficient) for monomial, coefficient in trace)

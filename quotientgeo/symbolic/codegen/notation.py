@@ -14,11 +14,11 @@ from typing import TypeAlias
 
 from quotientgeo.symbolic.algebra import (
     Alphabet,
-    CyclicWord,
     InverseLetter,
     Monomial,
     Polynomial,
     SymbolLetter,
+    TraceLetter,
     TracePolynomial,
     Word,
     word_key,
@@ -207,7 +207,7 @@ class Notation:
             for factor in monomial
         )
 
-    def rotated(self, factor: CyclicWord, last: Sequence[str] = ()) -> Word:
+    def rotated(self, factor: TraceLetter, last: Sequence[str] = ()) -> Word:
         """The rotation, of the word or of its transpose, that reads best: few pieces, Grams and inverses first."""
         ends = [Symbol(name) for name in last]
         heavy = {gram.name for gram in self.grams.values()}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from fractions import Fraction
 
-from quotientgeo.symbolic.algebra import CyclicWord, Kind, Monomial, TracePolynomial
+from quotientgeo.symbolic.algebra import Kind, Monomial, TraceLetter, TracePolynomial
 from quotientgeo.symbolic.codegen.builder import Builder, is_inverse, word_shape
 from quotientgeo.symbolic.codegen.chain import chain_cost
 from quotientgeo.symbolic.codegen.graph import SCALAR, Operation, Value, extent
@@ -53,7 +53,7 @@ def _is_linear(scalar: TracePolynomial, monomial: Monomial, name: str) -> bool:
     return TracePolynomial(scalar.alphabet, {monomial: Fraction(1)}).occurrences(name) == {1}
 
 
-def _trace(builder: Builder, factor: CyclicWord) -> Value:
+def _trace(builder: Builder, factor: TraceLetter) -> Value:
     """Trace of one cyclic word, cut into two halves u v where tr(u v) = sum u * v' costs least."""
     word, graph = factor.letters, builder.graph
     if not word:

@@ -8,7 +8,7 @@ import pytest
 import sympy as sp
 
 from quotientgeo.errors import DeclarationError
-from quotientgeo.symbolic.algebra import Alphabet, polynomial_from_sympy, scalar, trace, trace_from_sympy
+from quotientgeo.symbolic.algebra import Alphabet, one_over, polynomial_from_sympy, scalar, trace, trace_from_sympy
 from tests.symbolic.algebra.expressions import SYMBOL, K, N, alphabet
 
 G, H, A, S = (SYMBOL[name] for name in "GHAS")
@@ -19,9 +19,7 @@ c = sp.Symbol("c")
     ("expression", "message"),
     [
         (c * A, "plain scalar symbol c"),
-        (K * A, "plain scalar symbol h"),
         (sp.Float(0.5) * A, r"floating-point number 0\.5.*Rational"),
-        (sp.Trace(A) * A, "trace Trace\\(A\\) as the coefficient"),
         (sp.sqrt(2) * A, "cannot read Pow sqrt"),
         (A ** sp.Rational(1, 2), "only integer powers"),
         (A**c, "only integer powers"),
@@ -49,13 +47,13 @@ def test_refused_matrices(expression: sp.MatrixExpr, message: str) -> None:
         (sp.Trace(A) + c, "plain scalar symbol c"),
         (sp.exp(sp.Trace(A)), "cannot read exp"),
         (sp.sqrt(sp.Trace(A)), "cannot read Pow"),
-        (1 / sp.Trace(A), "cannot read Pow"),
+        (1 / (sp.Trace(A) - sp.Trace(A.T)), "division by zero"),
         (sp.Determinant(A), "cannot read Determinant.*determinants"),
         (A, "wrap it in Trace"),
         (A[0, 0], "single entries"),
         ((G.T * G)[0, 0], "cannot read Sum.*write a trace"),
         (sp.Trace(c * A), "plain scalar symbol c"),
-        (sp.Trace(sp.Trace(S) * A), "as the coefficient of a matrix"),
+        (sp.Trace(sp.exp(sp.Trace(S)) * A), "cannot read exp"),
     ],
     ids=str,
 )
@@ -77,6 +75,14 @@ def test_what_sympy_gets_silently_wrong_is_right_here() -> None:
     letters = alphabet()
     total = sp.Trace(A * S) + sp.Trace(A.T * A)
     assert trace_from_sympy(total, letters).gradient("A") == letters["S"] + letters["A"] * 2
+
+
+def test_scalars_as_coefficients() -> None:
+    letters = alphabet()
+    found = polynomial_from_sympy(sp.Trace(A) * A / (K * sp.Trace(S) ** 2), letters)
+    a, s, h = trace(letters["A"]), trace(letters["S"]), trace(letters.identity("h"))
+    assert found == letters["A"].scaled(a * one_over(s * s * h))
+    assert trace_from_sympy(sp.Trace(A) / sp.Trace(A), letters) == scalar(letters, 1)
 
 
 def test_numeric_sizes() -> None:

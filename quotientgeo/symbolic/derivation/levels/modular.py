@@ -12,7 +12,23 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 
-from quotientgeo.symbolic.algebra import Dimension, InverseLetter, Letter, Polynomial, SymbolLetter, Word
+from quotientgeo.symbolic.algebra import (
+    Dimension,
+    InverseLetter,
+    InverseScalar,
+    Kind,
+    Letter,
+    OnesLetter,
+    PartLetter,
+    Polynomial,
+    ScalarSymbol,
+    SymbolLetter,
+    TraceLetter,
+    TracePolynomial,
+    Word,
+    split_scalars,
+)
+from quotientgeo.symbolic.algebra.parts import coordinate_pairs
 from quotientgeo.symbolic.derivation.calculus import Calculus, Reading, Values, Variable
 from quotientgeo.symbolic.derivation.certificate import Level, LevelResult, Outcome
 from quotientgeo.symbolic.derivation.formula import Formula, MatrixFormula
@@ -100,6 +116,19 @@ class Jet:
         zero = [[0] * len(row) for row in self.parts[0]]
         return Jet({0: zero} | {mask ^ bit: m for mask, m in self.parts.items() if mask & bit})
 
+    def times(self, matrix: Jet) -> Jet:
+        """This number, of shape (1, 1), times a matrix."""
+        out = Jet({})
+        for i, a in self.parts.items():
+            for j, b in matrix.parts.items():
+                if not i & j:
+                    out = out + Jet({i | j: b}).scaled(a[0][0])
+        return out
+
+    def mapped(self, function: Callable[[Matrix], Matrix]) -> Jet:
+        """A linear map of matrices, in every direction."""
+        return Jet({mask: function(m) for mask, m in self.parts.items()})
+
     def trace(self) -> Jet:
         return Jet({mask: [[sum(m[i][i] for i in range(len(m))) % PRIME]] for mask, m in self.parts.items()})
 
@@ -185,13 +214,7 @@ class ModularCalculus(Calculus[Jet]):
         walk = _Walk(self, values)
         if isinstance(formula, MatrixFormula):
             return walk.polynomial(formula.polynomial)
-        total = Jet({0: [[0]]})
-        for monomial, coefficient in formula.polynomial:
-            term = Jet({0: [[_residue(coefficient)]]})
-            for factor in monomial:
-                term = term @ walk.word(factor.letters, factor.size).trace()
-            total = total + term
-        return total
+        return walk.number(formula.polynomial)
 
 
 class _Walk:
@@ -207,7 +230,20 @@ class _Walk:
         rows, columns = numbers(polynomial.shape, self.sizes)
         total = Jet({0: [[0] * columns for _ in range(rows)]})
         for word, coefficient in polynomial:
-            total = total + self.word(word, polynomial.shape[0]).scaled(_residue(coefficient))
+            scalars, matrices = split_scalars(word)
+            value = self.word(matrices, polynomial.shape[0]).scaled(_residue(coefficient))
+            for letter in scalars:
+                value = self.letter(letter).times(value)
+            total = total + value
+        return total
+
+    def number(self, value: TracePolynomial) -> Jet:
+        total = Jet({0: [[0]]})
+        for monomial, coefficient in value:
+            term = Jet({0: [[_residue(coefficient)]]})
+            for factor in monomial:
+                term = term @ self.letter(factor)
+            total = total + term
         return total
 
     def word(self, word: Word, size: Dimension) -> Jet:
@@ -221,15 +257,52 @@ class _Walk:
 
     def letter(self, letter: Letter) -> Jet:
         if letter not in self.letters:
-            if isinstance(letter, InverseLetter):
-                value = self.polynomial(letter.argument).inverse()
-            else:
-                assert isinstance(letter, SymbolLetter)
-                value = self.values[letter.name]
-                value = value.inverse() if letter.inverted else value
-                value = value.T if letter.transposed else value
-            self.letters[letter] = value
+            self.letters[letter] = self._value(letter)
         return self.letters[letter]
+
+    def _value(self, letter: Letter) -> Jet:
+        match letter:
+            case InverseLetter(argument=argument):
+                return self.polynomial(argument).inverse()
+            case TraceLetter():
+                return self.word(letter.letters, letter.size).trace()
+            case ScalarSymbol(name=name):
+                return self.values[name]
+            case InverseScalar(argument=argument):
+                return self.number(argument).inverse()
+            case OnesLetter():
+                rows, columns = numbers(letter.shape, self.sizes)
+                return Jet({0: [[1] * columns for _ in range(rows)]})
+            case PartLetter(word=word):
+                assert letter.family is not None
+                value, family = self.word(word, word[0].rows), letter.family
+                return value.mapped(lambda matrix: _part(matrix, family))
+        assert isinstance(letter, SymbolLetter)
+        value = self.values[letter.name]
+        value = value.mapped(_diagonal_matrix) if letter.kind is Kind.VECTOR else value
+        value = value.inverse() if letter.inverted else value
+        return value.T if letter.transposed else value
+
+
+def _diagonal_matrix(column: Matrix) -> Matrix:
+    size = len(column)
+    return [[column[i][0] if i == j else 0 for j in range(size)] for i in range(size)]
+
+
+def _part(matrix: Matrix, family: Kind) -> Matrix:
+    """The diagonal of a matrix, or the mean of each pair's block and of that block turned by a quarter."""
+    size = len(matrix)
+    out = [[0] * size for _ in range(size)]
+    if family is Kind.DIAGONAL:
+        for i in range(size):
+            out[i][i] = matrix[i][i]
+        return out
+    half = pow(2, -1, PRIME)
+    for p, q in coordinate_pairs(size, family.value.removeprefix("complex_")):
+        a = (matrix[p][p] + matrix[q][q]) * half % PRIME
+        b = (matrix[q][p] - matrix[p][q]) * half % PRIME
+        out[p][p], out[q][q], out[q][p], out[p][q] = a, a, b, -b % PRIME
+    return out
 
 
 def check_modular(geometry: Geometry, statement: Statement) -> LevelResult:

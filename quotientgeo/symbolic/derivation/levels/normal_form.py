@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from fractions import Fraction
 from typing import TypeAlias
 
-from quotientgeo.symbolic.algebra import Alphabet, Dimension, Polynomial, TracePolynomial
+from quotientgeo.symbolic.algebra import Alphabet, Dimension, Polynomial, TracePolynomial, vanishes
 from quotientgeo.symbolic.derivation.calculus import Calculus, Reading, Values, Variable
 from quotientgeo.symbolic.derivation.certificate import Level, LevelResult, Outcome
 from quotientgeo.symbolic.derivation.formula import Formula
@@ -44,8 +44,8 @@ class SymbolicCalculus(Calculus[Value]):
             kind = kinds.kind(name) if name in kinds else "general"
             letters[name] = kinds.declare_fresh(f"at_{name}", _matrix(value).shape, kind)
         result = function(dict(letters))
-        moving = {str(letters[name]): _matrix(value) for name, value in direction.items()}
-        back = {str(letters[name]): _matrix(value) for name, value in at.items()}
+        moving = {_name(letters[name]): _matrix(value) for name, value in direction.items()}
+        back = {_name(letters[name]): _matrix(value) for name, value in at.items()}
         return {key: value.differential(moving).substitute(back) for key, value in result.items()}
 
     def add(self, left: Value, right: Value) -> Value:
@@ -61,6 +61,11 @@ class SymbolicCalculus(Calculus[Value]):
         return (_matrix(left).T * _matrix(right)).trace()
 
 
+def _name(letter: Polynomial) -> str:
+    (name,) = letter.symbols()
+    return name
+
+
 def _matrix(value: Value) -> Polynomial:
     assert isinstance(value, Polynomial)
     return value
@@ -71,7 +76,7 @@ def check_normal_form(geometry: Geometry, statement: Statement) -> LevelResult:
     reading = Reading(SymbolicCalculus(geometry.alphabet), geometry)
     for left, right in statement.sides(reading, *reading.bind(statement.roles)):
         difference = left - right
-        if not difference.is_zero:
+        if not vanishes(difference):
             text = str(difference)
             text = text if len(text) <= _SHOWN else f"{text[:_SHOWN]} ... ({len(difference)} terms)"
             return LevelResult(Level.NORMAL_FORM, Outcome.UNDECIDED, residual=f"normal form of the difference: {text}")
