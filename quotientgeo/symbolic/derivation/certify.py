@@ -60,7 +60,7 @@ def certify(
                 done.append(_check(geometry, statement, chosen))
             if statement.name == _BEFORE_FREE:
                 done += free
-    return Certificate(geometry.name, _assumptions(geometry, ranks), (*done, *positive))
+    return Certificate(geometry.name, _assumptions(ranks), (*done, *positive))
 
 
 def check_statement(geometry: Geometry, statement: Statement, level: Level) -> LevelResult:
@@ -77,10 +77,5 @@ def _check(geometry: Geometry, statement: Statement, levels: list[Level]) -> Cla
     return Claim(statement.name, statement.text, statement.formula(geometry), tuple(results), witness)
 
 
-def _assumptions(geometry: Geometry, ranks: Ranks) -> tuple[str, ...]:
-    out = ["every inverse that occurs in a formula exists at the point"]
-    for rank in ("column", "row"):
-        factors = [factor for factor in geometry.names.factors if ranks.full.get(factor) == rank]
-        if factors:
-            out.append(f"full {rank} rank of {', '.join(factors)}")
-    return tuple(out)
+def _assumptions(ranks: Ranks) -> tuple[str, ...]:
+    return "every inverse that occurs in a formula exists at the point", *ranks.assumptions()

@@ -3,26 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cache
-from typing import Any, ClassVar
+from typing import Any
 
 from sympy import MatrixExpr, Trace
 
-from quotientgeo.groups import GL
+from quotientgeo.groups import GL, Orthogonal
 from quotientgeo.symbolic.declaration import Metric, Symmetry
 from quotientgeo.symbolic.derivation import Geometry, derive, derive_formulas
 
 Inner = Callable[[Any, Any, Any], Any]
-
-
-@dataclass(frozen=True)
-class Orthogonal:
-    """A stand-in for O(size): all that a declaration asks of a group."""
-
-    size: int | str
-    element_kind: ClassVar[str] = "orthogonal"
-    algebra_kind: ClassVar[str] = "skew"
 
 
 PAIR = Symmetry(

@@ -32,7 +32,7 @@ class MetricSection:
         terms = [
             f"{'' if c == 1 else number_latex(c)} " + rf"\bigl\lVert {s.line(value)} \bigr\rVert^2"
             for c, value in found.squares
-        ]
+        ] + [s.scalar(term) for term in found.weighted]
         rows = [
             rf"\langle \xi, \xi \rangle &= {terms[0].strip()}",
             *(rf"&\quad {{}} + {term.strip()}" for term in terms[1:]),

@@ -26,7 +26,7 @@ TOLERANCE = 1e-9  # relative to the larger side; true residuals are near 1e-14, 
 
 
 class TorchArithmetic:
-    """Dense float64 matrices."""
+    """Dense float64 matrices, or stacks of them."""
 
     def __init__(self, sizes: Sizes) -> None:
         self.sizes = sizes
@@ -56,7 +56,7 @@ class TorchArithmetic:
         return torch.linalg.inv(value)
 
     def trace(self, value: Tensor) -> Tensor:
-        return value.diagonal().sum().reshape(1, 1)
+        return value.diagonal(dim1=-2, dim2=-1).sum(-1)[..., None, None]
 
     def multiply(self, scalar: Tensor, value: Tensor) -> Tensor:
         return scalar * value

@@ -15,13 +15,26 @@ from typing import Any, NamedTuple, TypeVar
 import torch
 from torch import Tensor
 
-from quotientgeo.symbolic.algebra import Alphabet, Kind, Polynomial, SymbolLetter
+from quotientgeo.symbolic.algebra import (
+    COMMUTING,
+    Alphabet,
+    Kind,
+    Letter,
+    Polynomial,
+    TracePolynomial,
+    Word,
+    one_over,
+    split_scalars,
+)
+from quotientgeo.symbolic.algebra.polynomial import symbols_of
 from quotientgeo.symbolic.derivation.calculus import Blocks, Reading, variables_of
 from quotientgeo.symbolic.derivation.certificate import Claim, Level, LevelResult, Outcome, Witness
 from quotientgeo.symbolic.derivation.geometry import Geometry
 from quotientgeo.symbolic.derivation.levels.autodiff import TOLERANCE, TorchCalculus
+from quotientgeo.symbolic.derivation.levels.forms import run_length
 from quotientgeo.symbolic.derivation.levels.kinds import basis, integers
 from quotientgeo.symbolic.derivation.levels.modular import PRIME, Jet, ModularCalculus, SingularError
+from quotientgeo.symbolic.derivation.levels.normal_form import SymbolicCalculus
 from quotientgeo.symbolic.derivation.levels.points import (
     Sizes,
     assign_sizes,
@@ -84,17 +97,18 @@ def vertical_steps(geometry: Geometry, ranks: Ranks) -> list[Step] | None:
 def fixing_steps(geometry: Geometry, ranks: Ranks) -> list[Step] | None:
     """The moved factors that give A = 1 one after another where no factor moves, or None."""
     alphabet = geometry.alphabet
-    ones = {e: alphabet.identity(alphabet.shape(e)[0]) for e in geometry.names.elements}
+    reading = Reading(SymbolicCalculus(alphabet), geometry)
+    ones = {e: value for e, value in reading.identity().items() if isinstance(value, Polynomial)}
     return _steps({f: a.polynomial for f, a in geometry.action.items()}, ones, ranks)
 
 
 def _steps(formulas: Mapping[str, Polynomial], values: Mapping[str, Polynomial], ranks: Ranks) -> list[Step] | None:
-    before, unknown, out = dict(ranks.full), list(values), []
+    before, unknown, out = ranks.state(), list(values), []
     while unknown:
         candidates = (Step(f, formula, x) for f, formula in formulas.items() for x in unknown)
         step = next((step for step in candidates if _isolates(step, unknown, ranks)), None)
         if step is None:
-            ranks.undo(before)
+            ranks.back(before)
             return None
         out.append(step)
         unknown.remove(step.letter)
@@ -103,22 +117,46 @@ def _steps(formulas: Mapping[str, Polynomial], values: Mapping[str, Polynomial],
 
 
 def _isolates(step: Step, unknown: Sequence[str], ranks: Ranks) -> bool:
-    """Whether the formula is one product that holds one unknown letter, once, between injective products."""
+    """Whether the formula is one product that holds one unknown letter, once, between what leaves no other than zero."""
     if len(step.formula) != 1:
         return False
     ((word, _),) = step.formula
-    places = [i for i, letter in enumerate(word) if isinstance(letter, SymbolLetter) and letter.name in unknown]
+    places = [i for i, letter in enumerate(word) if set(symbols_of(letter)) & set(unknown)]
     if len(places) != 1 or word[places[0]] not in _variants(step.formula.alphabet, step.letter):
         return False
-    before = dict(ranks.full)
-    if ranks.injective(word[: places[0]]) and ranks.injective_transposed(word[places[0] + 1 :]):
+    before = ranks.state()
+    if _leaves_none(word, places[0], ranks):
         return True
-    ranks.undo(before)
+    ranks.back(before)
     return False
 
 
-def _variants(alphabet: Alphabet, name: str) -> set[SymbolLetter]:
-    inverted = (False, True) if alphabet.kind(name) in (Kind.INVERTIBLE, Kind.ORTHOGONAL) else (False,)
+def _leaves_none(word: Word, place: int, ranks: Ranks) -> bool:
+    """Whether the product is zero only where its letter at ``place`` is."""
+    scalars, matrices = split_scalars(word)
+    if place < len(scalars):
+        others = scalars[:place] + scalars[place + 1 :]
+        return ranks.positive(others) and ranks.nonzero_product(matrices)
+    if not ranks.positive(scalars):
+        return False
+    place -= len(scalars)
+    family, start, end = matrices[place].family, place, place + 1
+    if family is None:
+        return ranks.injective(matrices[:place]) and ranks.injective_transposed(matrices[end:])
+    while start and matrices[start - 1].family is family:
+        start -= 1
+    end = start + run_length(matrices[start:])
+    if not ranks.injective(matrices[start:place] + matrices[place + 1 : end]):
+        return False
+    return ranks.none_between(matrices[:start], family, matrices[end:])
+
+
+def _variants(alphabet: Alphabet, name: str) -> set[Letter]:
+    kind = alphabet.kind(name)
+    if kind is Kind.SCALAR:
+        symbol = alphabet.scalar_symbol(name)
+        return {symbol, *one_over(TracePolynomial(alphabet, {(symbol,): Fraction(1)})).factors()}
+    inverted = (False, True) if kind in (Kind.INVERTIBLE, Kind.ORTHOGONAL, *COMMUTING) else (False,)
     return {alphabet.symbol_letter(name, t, i) for t in (False, True) for i in inverted}
 
 
@@ -129,7 +167,11 @@ def _by_formulas(geometry: Geometry, ranks: Ranks) -> LevelResult:
         return LevelResult(Level.NORMAL_FORM, Outcome.UNDECIDED, residual=text)
     text = ", ".join(f"{step.formula} = 0 gives {step.letter} = 0" for step in steps)
     fixing = fixing_steps(geometry, ranks) or []
-    text += "".join(f", {step.formula} = {step.factor} gives {step.letter} = I" for step in fixing)
+
+    def one(element: str) -> str:
+        return "1" if geometry.kind(element) == Kind.SCALAR else "I"
+
+    text += "".join(f", {step.formula} = {step.factor} gives {step.letter} = {one(step.letter)}" for step in fixing)
     return LevelResult(Level.NORMAL_FORM, Outcome.PROVEN, "all sizes", text)
 
 

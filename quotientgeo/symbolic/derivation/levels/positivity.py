@@ -30,8 +30,8 @@ from quotientgeo.symbolic.derivation.levels.points import (
 )
 from quotientgeo.symbolic.derivation.levels.ranks import Ranks
 from quotientgeo.symbolic.derivation.levels.rational import Dual, Entries, RationalCalculus
-from quotientgeo.symbolic.derivation.levels.search import decades, suspects
-from quotientgeo.symbolic.derivation.levels.squares import Dominated, dominated, squares_text, sum_of_squares
+from quotientgeo.symbolic.derivation.levels.search import decades, gram_matrices, suspects
+from quotientgeo.symbolic.derivation.levels.squares import Dominated, dominated, sum_of_squares
 
 NAME = "metric_positive_definite"
 _SMALLEST = 1e-9  # smallest eigenvalue allowed, relative to the largest, in floating point
@@ -67,12 +67,15 @@ def check_positive(geometry: Geometry, levels: list[Level], ranks: Ranks) -> Cla
 
 
 def _by_squares(geometry: Geometry, ranks: Ranks) -> tuple[LevelResult, Witness | None]:
-    before = dict(ranks.full)
+    before = ranks.state()
     found = sum_of_squares(geometry, ranks)
     if found is not None and not found.undecided:
-        text = f"<xi, xi> = {squares_text(found.squares)}, where every xi_F stands between injective products at least once"
+        why = "for every xi_F a term is zero only where xi_F is"
+        if not found.weighted:
+            why = "every xi_F stands between injective products at least once"
+        text = f"<xi, xi> = {found}, where {why}"
         return LevelResult(Level.NORMAL_FORM, Outcome.PROVEN, "all sizes", text), None
-    ranks.undo(before)
+    ranks.back(before)
     if found is not None:
         missing = f"squares, but none that is zero only for xi_F = 0, for F = {', '.join(found.undecided)}"
         return LevelResult(Level.NORMAL_FORM, Outcome.UNDECIDED, residual=missing), None
@@ -81,7 +84,7 @@ def _by_squares(geometry: Geometry, ranks: Ranks) -> tuple[LevelResult, Witness 
         return LevelResult(Level.NORMAL_FORM, Outcome.UNDECIDED, residual="no sum of squares by its form"), None
     scaling = ", ".join(f"{f} -> {'t' if k > 0 else '1/t'} {f}" for f, k in grown.scaling.items() if k)
     under = f" as t grows in {scaling}" if scaling else ""
-    text = f"for xi in {grown.factor} alone <xi, xi> is led by -({squares_text(grown.squares)}){under}"
+    text = f"for xi in {grown.factor} alone <xi, xi> is led by -({grown.subtracted}){under}"
     return LevelResult(Level.NORMAL_FORM, Outcome.FALSE, "all sizes", text), _far_witness(geometry, grown)
 
 
@@ -220,21 +223,14 @@ def _non_positive_vector(gram: list[list[Fraction]]) -> list[Fraction] | None:
 def _by_eigenvalues(geometry: Geometry) -> LevelResult:
     sizes = assign_sizes(geometry, 3, 5)
     calculus = TorchCalculus(sizes, generator("positivity", geometry.name).getrandbits(32))
-    reading = Reading(calculus, geometry)
-    (point,) = reading.bind(["p"])
-    zero = {f: calculus.zero(*shape) for f, shape in geometry.factors.items()}
-    vectors = []
-    for factor, i, j in _units(geometry, sizes):
-        entries = zero[factor].clone()
-        entries[i, j] = 1.0
-        vectors.append({**zero, factor: entries})
+    (point,) = Reading(calculus, geometry).bind(["p"])
     scope = sizes_text(sizes)
     try:
-        gram = torch.stack([torch.stack([reading.inner(point, x, y).reshape(()) for y in vectors]) for x in vectors])
+        (gram,) = gram_matrices(geometry, calculus, {f: value[None] for f, value in point.items()})
     except torch.linalg.LinAlgError:
         why = "an inverse in the formula does not exist at these sizes"
         return LevelResult(Level.AUTODIFF, Outcome.FALSE, scope, why)
-    values = torch.linalg.eigvalsh((gram + gram.mT) / 2)
+    values = torch.linalg.eigvalsh(gram)
     ratio = (values[0] / values.abs().max()).item()
     if not ratio > _SMALLEST:
         return LevelResult(

@@ -1,26 +1,63 @@
-"""Which products are injective for all sizes, and what that assumes of the ranks of the factors."""
+"""Which products are injective for all sizes, and what that assumes of the factors: ranks, and entries other than zero."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from quotientgeo.symbolic.algebra import InverseLetter, Kind, Letter, Polynomial, Shape, SymbolLetter, Word, palindrome
+from quotientgeo.symbolic.algebra import (
+    InverseLetter,
+    InverseScalar,
+    Kind,
+    Letter,
+    OnesLetter,
+    PartLetter,
+    Polynomial,
+    Shape,
+    SymbolLetter,
+    TraceLetter,
+    Word,
+    split_scalars,
+)
 from quotientgeo.symbolic.derivation.geometry import Geometry
+from quotientgeo.symbolic.derivation.levels.forms import is_nonnegative, semidefinite_form, semidefinite_rotations
 from quotientgeo.symbolic.derivation.levels.points import group_sizes
+
+State = tuple[Mapping[str, str], tuple[tuple[str, str], ...]]
 
 
 class Ranks:
-    """Collects the full ranks that proofs assume, one per factor: a factor is not tall in one place and wide in another."""
+    """Collects what proofs assume of the factors.
+
+    ``full``: full ranks, one per factor: a factor is not tall in one place and wide in another. ``nonzero``: (what, factor)
+    where no such thing of the factor is zero: "entry", "column", "row", "pair of columns" or "pair of rows".
+    """
 
     def __init__(self, geometry: Geometry) -> None:
         self.alphabet = geometry.alphabet
         self.shapes: Mapping[str, Shape] = geometry.factors
         self.groups = group_sizes(geometry)
         self.full: dict[str, str] = {}  # factor -> "column" or "row"
+        self.nonzero: dict[tuple[str, str], None] = {}
 
-    def undo(self, full: Mapping[str, str]) -> None:
-        """Back to an earlier ``dict(ranks.full)``, after a proof that came to nothing."""
-        self.full = dict(full)
+    def state(self) -> State:
+        """What is assumed so far, to come ``back`` to."""
+        return dict(self.full), tuple(self.nonzero)
+
+    def back(self, state: State) -> None:
+        """To an earlier state, after a proof that came to nothing."""
+        self.full, self.nonzero = dict(state[0]), dict.fromkeys(state[1])
+
+    def assumptions(self) -> list[str]:
+        """What is assumed, in words."""
+        factors = list(self.shapes)
+        out = []
+        for rank in ("column", "row"):
+            names = [factor for factor in factors if self.full.get(factor) == rank]
+            out += [f"full {rank} rank of {', '.join(names)}"] if names else []
+        for what in dict.fromkeys(what for what, _ in self.nonzero):
+            names = [factor for factor in factors if (what, factor) in self.nonzero]
+            out.append(f"no {what} of {', '.join(names)} is zero")
+        return out
 
     def injective(self, word: Word) -> bool:
         """Whether a product is injective by its letters: Grams F'F, factors of full rank, and invertible letters."""
@@ -28,7 +65,7 @@ class Ranks:
         while i < len(word):
             letter = word[i]
             following = word[i + 1] if i + 1 < len(word) else None
-            if isinstance(letter, InverseLetter) or self.alphabet.local_inverse(letter) is not None:
+            if self._invertible(letter) or (isinstance(letter, OnesLetter) and not letter.transposed):
                 i += 1
             elif not isinstance(letter, SymbolLetter) or letter.name not in self.shapes:
                 return False
@@ -42,31 +79,118 @@ class Ranks:
 
     def injective_transposed(self, word: Word) -> bool:
         """The same of the transposed product."""
-        return self.injective(tuple(self.alphabet.transpose(letter)[1] for letter in reversed(word)))
+        return self.injective(self._transposed(word))
+
+    def faithful(self, word: Word, family: Kind) -> bool:
+        """Whether word D = 0 gives D = 0 for D in a commuting algebra: injective, or no column (pair of columns) is zero."""
+        if not word:
+            return True
+        last, state = word[-1], self.state()
+        if isinstance(last, OnesLetter) or self._is_factor(last):
+            if self.injective(word[:-1]):
+                if isinstance(last, SymbolLetter):
+                    what = "row" if last.transposed else "column"
+                    self.nonzero[what if family is Kind.DIAGONAL else f"pair of {what}s", last.name] = None
+                return True
+            self.back(state)
+        return self.injective(word)
+
+    def none_between(self, left: Word, family: Kind, right: Word) -> bool:
+        """Whether left D right = 0 gives D = 0 for D in a commuting algebra: one side injective, the other faithful."""
+        state, mirrored = self.state(), self._transposed(right)
+        sides = ((left, mirrored), (mirrored, left))
+        for one, other in sides if left else sides[::-1]:  # where one is empty the other need not be injective
+            if self.faithful(one, family) and self.injective(other):
+                return True
+            self.back(state)
+        return False
+
+    def nonzero_product(self, word: Word) -> bool:
+        """Whether a product of matrices is not zero."""
+        state = self.state()
+        if self.injective(word):
+            return True
+        self.back(state)
+        return self.injective_transposed(word)
 
     def definite(self, word: Word) -> bool:
-        """Whether u' u or u' M^-1 u has an injective u; what makes M invertible is assumed where M shows it."""
-        form = palindrome(self.alphabet, word)
+        """Whether a word is positive definite; what makes a matrix M in it invertible is assumed where M shows it."""
+        form = semidefinite_form(self.alphabet, word)
         if form is None:
             return False
-        if form.middle is not None:
-            self._definite_sum(form.middle.argument)
-        return self.injective(form.half)
+        for letter in form.definite:
+            if isinstance(letter, InverseLetter):
+                self._definite_sum(letter.argument)
+        return self.injective((*form.definite, *form.halves, *form.half))
+
+    def faithful_square(self, word: Word, family: Kind) -> bool:
+        """Whether tr(D word D') = 0 gives D = 0 for D in a commuting algebra, for a word that is semi-definite."""
+        form = semidefinite_form(self.alphabet, word)
+        if form is None:
+            return False
+        return self.injective((*form.definite, *form.halves)) and self.faithful(form.half, family)
+
+    def positive(self, scalars: Word) -> bool:
+        """Whether a product of scalars is positive."""
+        return is_nonnegative(self.alphabet, scalars) and all(map(self._nonzero, scalars))
+
+    def _nonzero(self, letter: Letter) -> bool:
+        if isinstance(letter, InverseScalar):
+            return True
+        if not isinstance(letter, TraceLetter):
+            return False
+        state = self.state()
+        for word in semidefinite_rotations(self.alphabet, letter):
+            if self.definite(word):
+                return True
+            self.back(state)
+        return False
 
     def _definite_sum(self, polynomial: Polynomial) -> None:
-        before = dict(self.full)
-        if not any(self.definite(word) for word, _ in polynomial):
-            self.undo(before)
+        state = self.state()
+        plain = [word for word, _ in polynomial if not split_scalars(word)[0] and not any(map(_is_part, word))]
+        if not any(self.definite(word) for word in plain):
+            self.back(state)
+
+    def _invertible(self, letter: Letter) -> bool:
+        """By its kind, by the assumption that inverses in formulas exist, or (a diagonal of a factor) without zeros."""
+        if isinstance(letter, InverseLetter):
+            return True
+        if isinstance(letter, PartLetter):
+            assert letter.family is not None  # E(M) > 0 where tr(D M D') = tr(E(M) D' D) > 0 for D other than zero
+            return self.faithful_square(letter.word, letter.family)
+        if isinstance(letter, SymbolLetter) and letter.kind is Kind.VECTOR and not letter.inverted:
+            known = letter.name in self.shapes
+            if known:
+                self.nonzero["entry", letter.name] = None
+            return known
+        return self.alphabet.local_inverse(letter) is not None
+
+    def _transposed(self, word: Word) -> Word:
+        return tuple(self.alphabet.transpose(letter)[1] for letter in reversed(word))
+
+    def _is_factor(self, letter: Letter) -> bool:
+        return (
+            isinstance(letter, SymbolLetter)
+            and letter.name in self.shapes
+            and self.alphabet.kind(letter.name) is Kind.GENERAL
+        )
 
     def _assume(self, letter: Letter) -> bool:
-        """Assume that a factor, as it stands here, is injective, unless it is wide: declared numbers decide, then groups."""
+        """Assume that a factor, as it stands here, is injective, unless it is wide: numbers decide, then groups."""
         if not isinstance(letter, SymbolLetter) or self.alphabet.kind(letter.name) is not Kind.GENERAL:
             return False
         rows, columns = letter.shape
         wide = rows in self.groups and columns not in self.groups  # what a group acts on is the short side
         if isinstance(rows, int) and isinstance(columns, int):
             wide = rows < columns
+        elif 1 in (rows, columns):
+            wide = rows == 1
         if wide:
             return False
         rank = "row" if letter.transposed else "column"
         return self.full.setdefault(letter.name, rank) == rank
+
+
+def _is_part(letter: Letter) -> bool:
+    return isinstance(letter, PartLetter)

@@ -32,9 +32,6 @@ class _Batched(TorchArithmetic):
     def inverse(self, value: Tensor) -> Tensor:
         return torch.linalg.inv_ex(value).inverse
 
-    def trace(self, value: Tensor) -> Tensor:
-        return value.diagonal(dim1=-2, dim2=-1).sum(-1)[..., None, None]
-
 
 def decades(geometry: Geometry) -> float:
     """How far to scale the factors: past every scale at which two terms of the metric balance."""
@@ -99,7 +96,7 @@ def _nearby(value: Tensor, copies: int, step: float, rng: torch.Generator) -> Te
 
 def _scores(geometry: Geometry, sizes: Sizes, points: Point) -> Tensor:
     """The smallest eigenvalue of each Gram matrix after scaling to a unit diagonal; infinite where there is none."""
-    gram = _grams(geometry, sizes, points)
+    gram = gram_matrices(geometry, _Batched(sizes), points)
     diagonal = gram.diagonal(dim1=-2, dim2=-1)
     finite = gram.isfinite().all(-1).all(-1) & diagonal.isfinite().all(-1)
     positive = (diagonal > 0).all(-1)
@@ -111,9 +108,10 @@ def _scores(geometry: Geometry, sizes: Sizes, points: Point) -> Tensor:
     return torch.where(usable, lowest, torch.where(finite & ~positive, -math.inf, math.inf))
 
 
-def _grams(geometry: Geometry, sizes: Sizes, points: Point) -> Tensor:
+def gram_matrices(geometry: Geometry, arithmetic: TorchArithmetic, points: Point) -> Tensor:
     """Symmetric parts of the Gram matrices of the entries of a tangent, (points, entries, entries)."""
-    names, values = geometry.names, {f: value[:, None, None] for f, value in points.items()}
+    names, sizes = geometry.names, arithmetic.sizes
+    values = {f: value[:, None, None] for f, value in points.items()}
     units = sum(math.prod(numbers(shape, sizes)) for shape in geometry.factors.values())
     first = 0
     for factor, shape in geometry.factors.items():
@@ -124,7 +122,7 @@ def _grams(geometry: Geometry, sizes: Sizes, points: Point) -> Tensor:
         basis = basis.reshape(units, rows, columns)
         values[names.tangent(factor)] = basis[:, None]
         values[names.second_tangent(factor)] = basis[None]
-    found = Evaluation(_Batched(sizes), values)(geometry.inner.expression)[..., 0, 0]
+    found = Evaluation(arithmetic, values)(geometry.inner.expression)[..., 0, 0]
     count = len(next(iter(points.values())))
     found = found.expand(count, units, units)
     return (found + found.mT) / 2

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from fractions import Fraction
 from itertools import product
 from typing import NamedTuple
 
 from quotientgeo.symbolic.algebra import (
     InverseLetter,
+    InverseScalar,
+    Kind,
     Letter,
+    Monomial,
+    PartLetter,
     Polynomial,
+    ScalarLetter,
+    ScalarSymbol,
     SymbolLetter,
+    TraceLetter,
     TracePolynomial,
     Word,
     roots,
@@ -18,6 +26,7 @@ from quotientgeo.symbolic.algebra import (
     trace,
 )
 from quotientgeo.symbolic.derivation.geometry import Geometry
+from quotientgeo.symbolic.derivation.levels.forms import is_nonnegative, paired, run_length, semidefinite_form
 from quotientgeo.symbolic.derivation.levels.ranks import Ranks
 
 Degree = tuple[int, ...]  # one number per factor
@@ -31,10 +40,18 @@ class Square(NamedTuple):
 
 
 class SumOfSquares(NamedTuple):
-    """Squares that add up to <xi, xi>, and the factors whose tangent none of them shows to be zero where they all are."""
+    """Squares that add up to <xi, xi>, and the factors whose tangent none of them shows to be zero where they all are.
+
+    ``weighted``: terms that are not negative by their form without being written as |value|^2, such as
+    tr(xi' L xi R) with L, R semi-definite, or a square times a positive scalar.
+    """
 
     squares: list[Square]
     undecided: list[str]
+    weighted: tuple[TracePolynomial, ...] = ()
+
+    def __str__(self) -> str:
+        return " + ".join([squares_text(self.squares)] * bool(self.squares) + [str(term) for term in self.weighted])
 
 
 class Dominated(NamedTuple):
@@ -42,17 +59,23 @@ class Dominated(NamedTuple):
 
     factor: str
     scaling: dict[str, int]
-    squares: list[Square]  # what is subtracted
+    subtracted: SumOfSquares
 
 
 class _Term(NamedTuple):
-    """coefficient tr(word) with one tangent twice: tr(xi_F' left xi_F right) as squares, None where that is not recognised."""
+    """coefficient weight tr(word) with one tangent twice.
+
+    ``squares``: tr(xi_F' left xi_F right) as squares, None where that is not recognised. ``nonnegative``: it is by its form.
+    """
 
     factor: str
     coefficient: Fraction
-    word: Word
-    sides: tuple[Word, Word] = ((), ())
+    monomial: Monomial
+    weight: Monomial = ()
+    sides: tuple[Word, Word] | None = None
     squares: list[Square] | None = None
+    nonnegative: bool = False
+    family: Kind | None = None  # of the tangent's letters, where its factor is a vector
 
 
 def kinetic(geometry: Geometry) -> TracePolynomial:
@@ -65,27 +88,55 @@ def kinetic(geometry: Geometry) -> TracePolynomial:
 
 def sum_of_squares(geometry: Geometry, ranks: Ranks) -> SumOfSquares | None:
     """<xi, xi> as a sum of squares, checked by normal form; ``ranks`` collects what the proof assumes."""
-    value, squares = kinetic(geometry), []
+    value, squares, weighted = kinetic(geometry), [], []
     definite: set[str] = set()
     for monomial, coefficient in value:
-        term = _term(geometry, monomial[0].letters, coefficient) if len(monomial) == 1 else None
-        if term is None or term.squares is None or coefficient < 0:
+        term = _term(geometry, monomial, coefficient)
+        if term is None or not term.nonnegative or coefficient < 0:
             return None
-        squares += term.squares
-        before = dict(ranks.full)
-        if all(map(ranks.definite, term.sides)):
+        if term.squares is None:
+            weighted.append(TracePolynomial(geometry.alphabet, {monomial: coefficient}))
+        else:
+            squares += term.squares
+        before = ranks.state()
+        if _is_definite(term, ranks):
             definite.add(term.factor)
         else:
-            ranks.undo(before)
-    if _total(geometry, squares) != value:
+            ranks.back(before)
+    if _total(geometry, squares, weighted) != value:
         return None
-    return SumOfSquares(squares, [factor for factor in geometry.names.factors if factor not in definite])
+    undecided = [factor for factor in geometry.names.factors if factor not in definite]
+    return SumOfSquares(squares, undecided, tuple(weighted))
 
 
-def _total(geometry: Geometry, squares: list[Square]) -> TracePolynomial:
+def _is_definite(term: _Term, ranks: Ranks) -> bool:
+    """Whether the term is zero only where its tangent is; ``ranks`` collects what that assumes."""
+    if not ranks.positive(term.weight):
+        return False
+    if term.sides is None:  # the square of a number: of the tangent itself where that is one
+        return _is_number(term)
+    if term.family is None:
+        return all(map(ranks.definite, term.sides))
+    for one, other in (term.sides, term.sides[::-1]):
+        before = ranks.state()
+        if ranks.definite(one) and ranks.faithful_square(other, term.family):
+            return True
+        ranks.back(before)
+    return False
+
+
+def _is_number(term: _Term) -> bool:
+    """Whether the two scalars that move are the tangent's only entry."""
+    (letter,) = {letter for letter in term.monomial if letter not in term.weight}
+    return isinstance(letter, ScalarSymbol) or (isinstance(letter, TraceLetter) and len(letter.letters) == 1)
+
+
+def _total(geometry: Geometry, squares: list[Square], weighted: Iterable[TracePolynomial]) -> TracePolynomial:
     total = scalar(geometry.alphabet, 0)
     for coefficient, value in squares:
         total = total + trace(value.T * value) * coefficient
+    for term in weighted:
+        total = total + term
     return total
 
 
@@ -95,31 +146,105 @@ def squares_text(squares: list[Square]) -> str:
     return " + ".join(parts)
 
 
-def _term(geometry: Geometry, word: Word, coefficient: Fraction) -> _Term | None:
-    """A term of <xi, xi>, or None where it holds the tangents of two factors."""
-    alphabet = geometry.alphabet
-    tangents = {geometry.names.tangent(f): f for f in geometry.names.factors}
-    places = [i for i, letter in enumerate(word) if isinstance(letter, SymbolLetter) and letter.name in tangents]
-    found = {tangents[letter.name] for letter in word if isinstance(letter, SymbolLetter) and letter.name in tangents}
-    if len(found) != 1 or len(places) != 2:
+def _term(geometry: Geometry, monomial: Monomial, coefficient: Fraction) -> _Term | None:
+    """A term of <xi, xi>, or None where it holds the tangents of two factors, or one inside something else."""
+    names, alphabet = geometry.names, geometry.alphabet
+    tangents = {names.tangent(f): f for f in names.factors}
+    moving = [letter for letter in monomial if _names(geometry, letter) & set(tangents)]
+    weight = tuple(letter for letter in monomial if letter not in moving)
+    found = {tangents[name] for letter in moving for name in _names(geometry, letter) if name in tangents}
+    if len(found) != 1:
         return None
-    term = _Term(found.pop(), coefficient, word)
-    first = next((i for i in places if _is_transposed(word[i])), None)
-    if first is None:
+    term = _Term(found.pop(), coefficient, monomial, weight)
+    nonnegative = is_nonnegative(alphabet, weight)
+    if len(moving) == 2 and moving[0] is moving[1]:  # the square of a linear form
+        return term._replace(nonnegative=nonnegative)
+    if len(moving) != 1 or not isinstance(moving[0], TraceLetter):
+        return None
+    word, tangent = _unwrapped(geometry, moving[0].letters, names.tangent(term.factor)), names.tangent(term.factor)
+    places = [i for i, letter in enumerate(word) if isinstance(letter, SymbolLetter) and letter.name == tangent]
+    if len(places) != 2:
+        return None
+    found_sides = _sides(geometry, word, places)
+    if found_sides is None:
         return term
-    turned = word[first:] + word[:first]
-    second = (sum(places) - 2 * first) % len(word)
-    if alphabet.transpose(turned[0])[1] is not turned[second]:
-        return term
-    tangent, sides = alphabet.monomial((turned[second],)), (turned[1:second], turned[second + 1 :])
+    letter, sides = found_sides
+    squares = None if weight else _squares(geometry, letter, sides, coefficient)
+    nonnegative = nonnegative and all(semidefinite_form(alphabet, side) is not None for side in sides)
+    return term._replace(
+        sides=sides, squares=squares, nonnegative=squares is not None or nonnegative, family=letter.family
+    )
+
+
+def _unwrapped(geometry: Geometry, word: Word, tangent: str) -> Word:
+    """tr(A w) for tr(A E(w)) with A in the commuting algebra on which E projects, where w holds the tangent."""
+    parts = [letter for letter in word if isinstance(letter, PartLetter)]
+    moving = [part for part in parts if tangent in geometry.alphabet.monomial(part.word).symbols()]
+    if len(moving) != 1 or any(letter.family is not moving[0].family for letter in word):
+        return word
+    return moving[0].word + _others(word, moving[0])
+
+
+def _sides(geometry: Geometry, word: Word, places: list[int]) -> tuple[SymbolLetter, tuple[Word, Word]] | None:
+    """(xi, (left, right)) with tr(word) = tr(xi' left xi right), or None where xi does not stand like that."""
+    if word[places[0]].family is not None:
+        return _diagonal_sides(geometry, word, places[0])
+    start = next((i for i in places if _is_transposed(word[i])), None)
+    if start is None:
+        return None
+    turned = word[start:] + word[:start]
+    second = (sum(places) - 2 * start) % len(word)
+    letter = turned[second]
+    if geometry.alphabet.transpose(turned[0])[1] is not letter:
+        return None
+    assert isinstance(letter, SymbolLetter)
+    return letter, (turned[1:second], turned[second + 1 :])
+
+
+def _diagonal_sides(geometry: Geometry, word: Word, place: int) -> tuple[SymbolLetter, tuple[Word, Word]]:
+    """The same for a diagonal xi, which commutes with the diagonal letters beside it."""
+    letter = word[place]
+    assert isinstance(letter, SymbolLetter)
+    if all(inner.family is letter.family for inner in word):
+        return letter, ((), _others(word, letter))
+    start = place
+    while word[start - 1].family is letter.family:
+        start -= 1
+    turned = word[start:] + word[:start]
+    end = run_length(turned)
+    first, rest = turned[:end], turned[end:]
+    if first.count(letter) == 2:
+        _, halves, weights = paired(geometry.alphabet, _others(first, letter))
+        mirrored = tuple(geometry.alphabet.transpose(inner)[1] for inner in reversed(halves))
+        return letter, ((*mirrored, *rest, *halves), weights)
+    begin = rest.index(letter)
+    while begin and rest[begin - 1].family is letter.family:
+        begin -= 1
+    end = begin + run_length(rest[begin:])
+    between = (*_others(first, letter), *rest[:begin], *_others(rest[begin:end], letter))
+    return letter, (between, rest[end:])
+
+
+def _others(word: Word, letter: Letter) -> Word:
+    return tuple(inner for inner in word if inner is not letter)
+
+
+def _squares(
+    geometry: Geometry, letter: SymbolLetter, sides: tuple[Word, Word], coefficient: Fraction
+) -> list[Square] | None:
+    alphabet = geometry.alphabet
+    tangent = alphabet.monomial((letter,))
     left, right = (
         roots(alphabet.monomial(side) if side else alphabet.identity(size))
         for side, size in zip(sides, tangent.shape, strict=True)
     )
     if left is None or right is None:
-        return term
-    squares = [Square(abs(coefficient) * a * b, x * tangent * y.T) for a, x in left for b, y in right]
-    return _Term(term.factor, coefficient, word, sides, squares)
+        return None
+    return [Square(abs(coefficient) * a * b, x * tangent * y.T) for a, x in left for b, y in right]
+
+
+def _names(geometry: Geometry, letter: ScalarLetter) -> set[str]:
+    return set(TracePolynomial(geometry.alphabet, {(letter,): Fraction(1)}).symbols())
 
 
 def _is_transposed(letter: Letter) -> bool:
@@ -138,38 +263,51 @@ def dominated(geometry: Geometry) -> Dominated | None:
     factors = geometry.names.factors
     terms: dict[str, list[tuple[Degree, _Term]]] = {factor: [] for factor in factors}
     for monomial, coefficient in kinetic(geometry):
-        if len(monomial) != 1:
-            return None
-        term = _term(geometry, monomial[0].letters, coefficient)
-        if term is None:
+        moving = {f for f in factors if any(geometry.names.tangent(f) in _names(geometry, s) for s in monomial)}
+        if len(moving) > 1:
             continue  # tangents of two factors: gone where xi is in one factor alone
-        degree = _degree(geometry, term.word)
-        if degree is None:
+        term, degree = _term(geometry, monomial, coefficient), _degree(geometry, monomial)
+        if degree is None or not moving:
             return None
-        terms[term.factor].append((degree, term))
+        terms[moving.pop()].append((degree, term or _Term("", coefficient, monomial)))
     scalings = sorted(product((-1, 0, 1), repeat=len(factors)), key=lambda s: (sum(map(abs, s)), s))
     for factor, found in terms.items():
         for scaling in scalings if found else ():
             growth = [sum(s * d for s, d in zip(scaling, degree, strict=True)) for degree, _ in found]
             top = [term for (_, term), g in zip(found, growth, strict=True) if g == max(growth)]
-            if all(term.coefficient < 0 and term.squares is not None for term in top):
-                squares = [square for term in top for square in term.squares or []]
-                return Dominated(factor, dict(zip(factors, scaling, strict=True)), squares)
+            if all(term.coefficient < 0 and term.nonnegative for term in top):
+                return Dominated(factor, dict(zip(factors, scaling, strict=True)), _negated(geometry, top))
     return None
 
 
-def _degree(geometry: Geometry, word: Word) -> Degree | None:
+def _negated(geometry: Geometry, terms: list[_Term]) -> SumOfSquares:
+    squares = [square for term in terms for square in term.squares or []]
+    weighted = (
+        TracePolynomial(geometry.alphabet, {term.monomial: -term.coefficient}) for term in terms if term.squares is None
+    )
+    return SumOfSquares(squares, [], tuple(weighted))
+
+
+def _degree(geometry: Geometry, word: Word | Monomial) -> Degree | None:
     """Degree in each factor, or None where an inverse of an inhomogeneous sum occurs."""
     factors = geometry.names.factors
     out = [0] * len(factors)
     for letter in word:
-        if isinstance(letter, SymbolLetter):
-            if letter.name in factors:
-                out[factors.index(letter.name)] += -1 if letter.inverted else 1
-        elif isinstance(letter, InverseLetter):
-            degrees = {_degree(geometry, inner) for inner, _ in letter.argument}
-            inverse = degrees.pop() if len(degrees) == 1 else None
-            if inverse is None:
-                return None
-            out = [a - b for a, b in zip(out, inverse, strict=True)]
+        degree: Degree | None = (0,) * len(factors)
+        match letter:
+            case SymbolLetter():
+                degree = tuple((-1 if letter.inverted else 1) * (letter.name == factor) for factor in factors)
+            case ScalarSymbol():
+                degree = tuple(int(letter.name == factor) for factor in factors)
+            case TraceLetter():
+                degree = _degree(geometry, letter.letters)
+            case PartLetter():
+                degree = _degree(geometry, letter.word)
+            case InverseLetter() | InverseScalar():
+                degrees = {_degree(geometry, inner) for inner, _ in letter.argument}
+                inverse = degrees.pop() if len(degrees) == 1 else None
+                degree = None if inverse is None else tuple(-d for d in inverse)
+        if degree is None:
+            return None
+        out = [a + b for a, b in zip(out, degree, strict=True)]
     return tuple(out)
