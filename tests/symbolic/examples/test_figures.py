@@ -72,7 +72,7 @@ def test_level_sets_run_along_orbits_exactly_where_they_should(
 ) -> None:
     spread = [np.ptp(np.log(at[:, 0] * at[:, 1])) for _, at in level_lines(panels[title])]
     assert bool(max(spread) < 0.005) is along
-    assert along or np.median(spread) > 0.3
+    assert along or (max(spread) > 0.5 and min(spread) > 0.02)
 
 
 @pytest.mark.parametrize("title", EXPECTED)
