@@ -60,7 +60,6 @@ FAULTS = [
     ("christoffel", lambda G, H, a, b, c, d: (0 * a, 0 * b), properties.total_transport_preserves_inner_products),
     ("christoffel", lambda G, H, a, b, c, d: (0 * a, 0 * b), properties.quotient_transport_is_parallel),
     ("horizontal", lambda G, H, a, b: (a, b), properties.quotient_transport_is_parallel),
-    ("horizontal", lambda G, H, a, b: (a, b), properties.the_covariant_derivative_of_what_is_transported_is_vertical),
     ("christoffel", invariant_symbol, properties.the_covariant_derivative_of_what_is_transported_is_vertical),
     ("acceleration", lambda G, H, a, b: tuple(t + 1e-6 * G.sum() * s for t, s in zip(
         MIXED.acceleration(G, H, a, b), (a, b), strict=True)), properties.a_batch_is_its_members),
