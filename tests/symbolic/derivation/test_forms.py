@@ -17,11 +17,19 @@ from quotientgeo.symbolic.derivation.levels.autodiff import TorchCalculus
 from quotientgeo.symbolic.derivation.levels.forms import is_nonnegative, is_semidefinite, semidefinite_form
 from quotientgeo.symbolic.derivation.levels.ranks import Ranks
 
-SHAPES = {"G": ("n", "d"), "M": ("d", "d"), "D": ("d", "d"), "Z": ("d", "d"), "u": ("d", 1), "v": ("d", 1)}
-KINDS = {"D": "diagonal", "Z": "complex_half", "u": "vector", "v": "vector"}
+SHAPES = {
+    "G": ("n", "d"),
+    "M": ("d", "d"),
+    "D": ("d", "d"),
+    "Z": ("d", "d"),
+    "u": ("d", 1),
+    "v": ("d", 1),
+    "S": ("d", "d"),
+}
+KINDS = {"D": "diagonal", "Z": "complex_half", "u": "vector", "v": "vector", "S": "skew"}
 n, d = sp.symbols("n d", integer=True, positive=True)
 SIZE = {"n": n, "d": d, 1: 1}
-G, M, D, Z, u, v = (MatrixSymbol(name, *(SIZE[size] for size in shape)) for name, shape in SHAPES.items())
+G, M, D, Z, u, v, S = (MatrixSymbol(name, *(SIZE[size] for size in shape)) for name, shape in SHAPES.items())
 U, V, ROWS = DiagMatrix(u), DiagMatrix(v), DiagMatrix(DiagonalOf(G.T * G))
 
 
@@ -45,6 +53,10 @@ SEMIDEFINITE = [
     U * OneMatrix(d, d) * U,
     part(G.T * G),
     part(G.T * G).I + Identity(d),
+    S.T * S,
+    -S * M.T * M * S,
+    (S.T * S + Identity(d)).I,
+    part(-S * S),
     Z.T * Z,
     Z.T * M.T * M * Z,
     Z.T * part(G.T * G).I * Z,
@@ -63,6 +75,11 @@ NEITHER = [
     G.T * G - M.T * M,
     U * M.T * M,
     U * M.T * M * V,
+    S,
+    S**2,
+    S * M.T * M * S,
+    (S**2 + Identity(d)).I,
+    part(S * S),
     Z,
     Z.T * Z.inv(),
     part(M),

@@ -26,7 +26,7 @@ from quotientgeo.symbolic.algebra import (
 
 
 class Form(NamedTuple):
-    """A word of matrices that equals half' middle half; ``middle`` is a product of commuting letters.
+    """A word of matrices that equals sign half' middle half; ``middle`` is a product of commuting letters.
 
     middle = s' s m with s the product of ``halves`` and m that of ``definite``, letters that are semi-definite themselves.
     """
@@ -34,10 +34,17 @@ class Form(NamedTuple):
     half: Word
     halves: Word
     definite: Word
+    sign: Fraction = Fraction(1)
 
 
 def semidefinite_form(alphabet: Alphabet, word: Word) -> Form | None:
     """The word as a positive semi-definite matrix, or None where its form does not show that it is one."""
+    form = signed_form(alphabet, word)
+    return form if form is not None and form.sign > 0 else None
+
+
+def signed_form(alphabet: Alphabet, word: Word) -> Form | None:
+    """The word as plus or minus a positive semi-definite matrix, or None where its form does not show that it is one."""
     half: Word = ()
     halves: Word = ()
     rest: Word = ()
@@ -56,9 +63,12 @@ def semidefinite_form(alphabet: Alphabet, word: Word) -> Form | None:
     else:
         factor, halves, rest = paired(alphabet, word)
         sign *= factor
-    if sign <= 0 or not all(_is_semidefinite_letter(alphabet, letter) for letter in rest):
-        return None
-    return Form(half, halves, rest)
+    for letter in rest:
+        known = _sign_of(alphabet, letter)
+        if not known:
+            return None
+        sign *= known
+    return Form(half, halves, rest, sign)
 
 
 def run_length(word: Word) -> int:
@@ -91,10 +101,14 @@ def paired(alphabet: Alphabet, run: Word) -> tuple[Fraction, Word, Word]:
     return sign, tuple(halves), tuple(left.elements())
 
 
-def _is_semidefinite_letter(alphabet: Alphabet, letter: Letter) -> bool:
+def _sign_of(alphabet: Alphabet, letter: Letter) -> Fraction | int:
+    """1 or -1 where the letter is plus or minus a semi-definite matrix by its form, else 0."""
     if isinstance(letter, PartLetter):
-        return semidefinite_form(alphabet, letter.word) is not None
-    return isinstance(letter, InverseLetter) and is_semidefinite(letter.argument)
+        form = signed_form(alphabet, letter.word)
+        return 0 if form is None else form.sign
+    if isinstance(letter, InverseLetter):
+        return 1 if is_semidefinite(letter.argument) else -1 if is_semidefinite(-letter.argument) else 0
+    return 0
 
 
 def is_semidefinite(polynomial: Polynomial) -> bool:
@@ -104,7 +118,8 @@ def is_semidefinite(polynomial: Polynomial) -> bool:
     alphabet = polynomial.alphabet
     for word, coefficient in polynomial:
         scalars, matrices = split_scalars(word)
-        if coefficient < 0 or not is_nonnegative(alphabet, scalars) or semidefinite_form(alphabet, matrices) is None:
+        form = signed_form(alphabet, matrices)
+        if form is None or coefficient * form.sign < 0 or not is_nonnegative(alphabet, scalars):
             return False
     return True
 
