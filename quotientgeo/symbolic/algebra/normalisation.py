@@ -14,6 +14,8 @@ from quotientgeo.symbolic.algebra.letters import (
     InverseLetter,
     InverseScalar,
     Letter,
+    OnesLetter,
+    PartLetter,
     ScalarLetter,
     SymbolLetter,
     Word,
@@ -75,6 +77,8 @@ def _rewrite(alphabet: Alphabet, word: Word, blocks: bool) -> Step | None:
         found = _in_runs(alphabet, matrices)
     if found is None:
         found = _between(alphabet, matrices)
+    if found is None:
+        found = _with_ones(alphabet, matrices)
     return None if found is None else [((*scalars, *w), c) for w, c in found]
 
 
@@ -133,6 +137,30 @@ def _in_runs(alphabet: Alphabet, matrices: Word) -> Step | None:
                     left = _without(others, (partner,))
                     assert left is not None
                     return [((*before, *left, *after), Fraction(1))]
+    return None
+
+
+def is_vector_part(letter: Letter) -> bool:
+    """Whether a letter is the diagonal matrix of a column x, E(x 1')."""
+    return isinstance(letter, PartLetter) and isinstance(letter.word[-1], OnesLetter)
+
+
+def _with_ones(alphabet: Alphabet, matrices: Word) -> Step | None:
+    """E(x 1') 1 -> x and 1' E(x 1') -> x', in a run whose other letters stay; the greatest x where there are several."""
+    for start, end in runs(matrices):
+        run, before, after = matrices[start:end], matrices[:start], matrices[end:]
+        found = [letter for letter in run if is_vector_part(letter)]
+        if not found:
+            continue
+        part = max(found, key=lambda letter: letter.sort_key)
+        assert isinstance(part, PartLetter)
+        others = _without(run, (part,))
+        assert others is not None
+        if after and isinstance(after[0], OnesLetter) and not after[0].transposed:
+            return [((*before, *others, *part.word[:-1], *after[1:]), Fraction(1))]
+        if before and isinstance(before[-1], OnesLetter) and before[-1].transposed:
+            row = alphabet.monomial(part.word[:-1]).T
+            return [(_joined(before[:-1], (), word, (*others, *after)), c) for word, c in row.terms.items()]
     return None
 
 

@@ -14,6 +14,7 @@ from quotientgeo.symbolic.algebra.letters import (
     InverseLetter,
     InverseScalar,
     Letter,
+    OnesLetter,
     PartLetter,
     ScalarLetter,
     ScalarSymbol,
@@ -23,7 +24,7 @@ from quotientgeo.symbolic.algebra.letters import (
     split_scalars,
     word_key,
 )
-from quotientgeo.symbolic.algebra.normalisation import arranged, normalise, reduce_scalars, runs
+from quotientgeo.symbolic.algebra.normalisation import arranged, is_vector_part, normalise, reduce_scalars, runs
 from quotientgeo.symbolic.algebra.polynomial import Polynomial, symbols_of
 from quotientgeo.symbolic.algebra.rewriting import Terms, add_term, reduce_word
 
@@ -334,6 +335,9 @@ def _with_parts(alphabet: Alphabet, word: Word) -> tuple[Word, TracePolynomial |
     spans = runs(turned)
     if len(spans) == 1 and spans[0][1] < len(turned):
         run, rest = turned[: spans[0][1]], turned[spans[0][1] :]
+        ends = [isinstance(letter, OnesLetter) for letter in (rest[0], rest[-1])]
+        if any(ends) and not (all(ends) and len(rest) == 2):
+            return word, None  # columns are not wrapped: E(x 1') 1 = x
         wrapped = alphabet.monomial(rest).part(family)
         joined = alphabet.monomial(run) * wrapped
         if all(isinstance(letter, PartLetter) or letter.family is family for w in joined.terms for letter in w):
@@ -351,6 +355,12 @@ def _unwrapped(alphabet: Alphabet, joined: Polynomial) -> TracePolynomial:
         parts = [letter for letter in letters if isinstance(letter, PartLetter)]
         if not letters:
             term = _identity(alphabet, joined.shape[0])
+        elif columns := [part for part in parts if is_vector_part(part)]:
+            part = max(columns, key=lambda letter: letter.sort_key)
+            rest = joined.alphabet.identity(joined.shape[0])
+            for letter in (*letters[: letters.index(part)], *letters[letters.index(part) + 1 :]):
+                rest = rest * joined.alphabet.monomial((letter,))
+            term = trace(joined.alphabet.monomial(part.word) * rest)
         elif len(letters) == 1 and parts:
             term = trace(joined.alphabet.monomial(parts[0].word))
         else:

@@ -14,15 +14,22 @@ from typing import Any, NamedTuple, TypeAlias
 from quotientgeo.symbolic.algebra import (
     Alphabet,
     InverseLetter,
+    InverseScalar,
+    Kind,
     Letter,
+    PartLetter,
     Polynomial,
+    ScalarSymbol,
     Shape,
     SymbolLetter,
+    TraceLetter,
     Word,
     is_positive_definite,
+    split_scalars,
     word_key,
 )
 from quotientgeo.symbolic.codegen.chain import plan, tokens
+from quotientgeo.symbolic.codegen.elementwise import Columns, is_column, is_row, is_run
 from quotientgeo.symbolic.codegen.factoring import Factoring, Group, Phrase
 from quotientgeo.symbolic.codegen.graph import Graph, Operation, Sizes, Value, extent
 
@@ -31,6 +38,8 @@ Terms: TypeAlias = Mapping[Word, int]  # coefficients brought to a common denomi
 
 def is_inverse(letter: Letter) -> bool:
     """Whether a letter is applied by solving."""
+    if letter.family is Kind.DIAGONAL:
+        return False
     return isinstance(letter, InverseLetter) or (isinstance(letter, SymbolLetter) and letter.inverted)
 
 
@@ -58,6 +67,7 @@ class Builder:
         self.alphabet = alphabet
         self.sizes = sizes
         self.graph = Graph()
+        self.columns = Columns(self)
         self._factoring = factoring
         self._values: dict[frozenset[tuple[Word, int]], Value] = {}
         self._transposes: dict[Word, tuple[int, Word]] = {}
@@ -70,7 +80,11 @@ class Builder:
         """The value of a polynomial; the coefficients of its outermost sum are kept as they are."""
         if polynomial.is_zero:
             return self.graph.constant(Operation.ZERO, polynomial.shape)
+        if _has_scalars(polynomial):
+            return self._scaled_sum(polynomial)
         scale, terms = integer_terms(polynomial)
+        if all(map(_is_diagonal, terms)):
+            return self.value(terms, polynomial.shape).times(scale)
         found = self._find(terms)
         if found is not None or len(terms) == 1:
             return (found or self.value(terms, polynomial.shape)).times(scale)
@@ -79,8 +93,31 @@ class Builder:
 
     def matrix(self, polynomial: Polynomial) -> Value:
         """The value of a non-zero polynomial that is an operand of something else."""
+        if _has_scalars(polynomial):
+            return self._scaled_sum(polynomial)
         scale, terms = integer_terms(polynomial)
         return self.value(terms, polynomial.shape).times(scale)
+
+    def _scaled_sum(self, polynomial: Polynomial) -> Value:
+        """Numbers times matrices, one matrix for each number."""
+        parts = []
+        for scalars, part in polynomial.by_scalars().items():
+            number = self.graph.scalar_product(tuple(map(self.number, scalars))) if scalars else None
+            value = self.matrix(part)
+            parts.append(value if number is None else self.graph.scaled(number, value))
+        return self.graph.sum(tuple(parts), polynomial.shape)
+
+    def number(self, letter: Letter) -> Value:
+        """The value of a scalar letter."""
+        from quotientgeo.symbolic.codegen.scalars import scalar_output, trace_value
+
+        match letter:
+            case TraceLetter():
+                return trace_value(self, letter)
+            case ScalarSymbol(name=name):
+                return self.graph.entry(self.graph.argument(name, (1, 1)))
+        assert isinstance(letter, InverseScalar)
+        return self.graph.scalar_inverse(scalar_output(self, letter.argument))
 
     def value(self, terms: Terms, shape: Shape) -> Value:
         """The value of a non-zero polynomial, shared with every multiple of it and of its transpose."""
@@ -88,6 +125,9 @@ class Builder:
         if found is not None:
             return found
         scale, key = self._normal(terms)
+        if any(terms) and all(map(_is_diagonal, terms)):
+            value = self._diagonal(dict(key), shape)
+            return self._store(dict(key), value).times(Fraction(scale))
         if len(key) == 1:
             ((word, _),) = key
             if not word:
@@ -96,6 +136,16 @@ class Builder:
         else:
             value = self.graph.sum(tuple(self._summands(dict(key), shape)), shape)
         return self._store(dict(key), value).times(Fraction(scale))
+
+    def _diagonal(self, terms: Terms, shape: Shape) -> Value:
+        """A sum of products of diagonal matrices, or of such products times ones, through columns."""
+        if shape[1] == 1:
+            return self.columns.of_sum({word[:-1]: Fraction(c) for word, c in terms.items()}, shape[0])
+        if shape[0] == 1:
+            return self.graph.transpose(
+                self.columns.of_sum({word[1:]: Fraction(c) for word, c in terms.items()}, shape[1])
+            )
+        return self.graph.diagonal_matrix(self.columns.of_sum({w: Fraction(c) for w, c in terms.items()}, shape[0]))
 
     def _summands(self, terms: Terms, shape: Shape) -> list[Value]:
         """Values that add up to the polynomial: common factors collected greedily, then single words."""
@@ -140,6 +190,10 @@ class Builder:
         return _Item({word: 1}, word_shape(word))
 
     def _letter(self, letter: Letter) -> Value:
+        if isinstance(letter, PartLetter):  # a complex one: diagonal ones are columns
+            assert letter.family is not None
+            inner = self.value({letter.word: 1}, letter.shape)
+            return self.graph.complex_part(inner, letter.family.value.removeprefix("complex_"))
         if isinstance(letter, SymbolLetter) and not letter.inverted:
             argument = self.graph.argument(letter.name, self.alphabet.shape(letter.name))
             return Value(argument.node, letter.transposed)
@@ -173,7 +227,13 @@ class Builder:
             if found is not None:
                 return found
             k = splits[i, j]
-            if k == i + 1 and inverse[i]:
+            if k == i + 1 and _is_diagonal_run(items[i]):
+                value = self.graph.elementwise(self._column(items[i]), assemble(k, j))
+            elif j == k + 1 and _is_diagonal_run(items[k]):
+                value = self.graph.elementwise(assemble(i, k), self.graph.transpose(self._column(items[k])))
+            elif j == k + 1 and _is_ones_column(items[k]):
+                value = self.graph.row_sum(assemble(i, k))
+            elif k == i + 1 and inverse[i]:
                 value = self._solve_left(items[i], assemble(k, j))
             elif j == k + 1 and inverse[k]:
                 value = self._solve_right(assemble(i, k), items[k])
@@ -182,6 +242,9 @@ class Builder:
             return self._store(products[i, j], value)
 
         return assemble(0, len(items))
+
+    def _column(self, item: _Item) -> Value:
+        return self.columns.of_sum({word: Fraction(c) for word, c in item.terms.items()}, item.shape[0])
 
     def _solve_left(self, item: _Item, right: Value) -> Value:
         letter = item.inverse
@@ -249,6 +312,23 @@ class Builder:
                 value = Value(value.node, False, value.coefficient)
         self._values[key] = value.times(Fraction(1, scale))
         return value
+
+
+def _has_scalars(polynomial: Polynomial) -> bool:
+    return polynomial.alphabet.special and any(split_scalars(word)[0] for word in polynomial.terms)
+
+
+def _is_diagonal(word: Word) -> bool:
+    """Whether a word is evaluated as a column; the identity is, beside one that is."""
+    return not word or is_run(word) or is_column(word) or is_row(word)
+
+
+def _is_diagonal_run(item: _Item) -> bool:
+    return any(item.terms) and all(not word or is_run(word) for word in item.terms)
+
+
+def _is_ones_column(item: _Item) -> bool:
+    return item.value is None and len(item.terms) == 1 and len(word := next(iter(item.terms))) == 1 and is_column(word)
 
 
 def _join(phrase: Phrase) -> Word:

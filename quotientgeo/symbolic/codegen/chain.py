@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 
-from quotientgeo.symbolic.algebra import Word
+from quotientgeo.symbolic.algebra import Kind, OnesLetter, Word
 from quotientgeo.symbolic.codegen.graph import Sizes, extent
 
 # a product whose operands are both bare inverses needs an explicit inverse: chosen only where nothing else is possible
@@ -22,7 +22,29 @@ def tokens(word: Word, sizes: Sizes) -> tuple[Word, ...]:
         return ()
     lengths = [extent(word[0].rows, sizes), *(extent(letter.columns, sizes) for letter in word)]
     cuts = [i for i in range(1, len(word)) if lengths[i] <= min(lengths[i - 1], lengths[i + 1])]
+    for start, end in _columns(
+        word
+    ):  # products of diagonal matrices are evaluated as columns, with the ones beside them
+        cuts = sorted({i for i in cuts if not start < i < end} | {i for i in (start, end) if 0 < i < len(word)})
     return tuple(word[i:j] for i, j in zip([0, *cuts], [*cuts, len(word)], strict=True))
+
+
+def _columns(word: Word) -> list[tuple[int, int]]:
+    """(start, end) of the runs of diagonal matrices and columns of ones, each with the ones that make it a column or a row."""
+    out, i = [], 0
+    while i < len(word):
+        start = i
+        opened = isinstance(word[i], OnesLetter) and word[i].columns != 1
+        i += opened
+        while i < len(word) and word[i].family is Kind.DIAGONAL:
+            i += 1
+        closed = not opened and i < len(word) and isinstance(word[i], OnesLetter) and word[i].columns == 1
+        i += closed
+        if i > start:
+            out.append((start, i))
+        else:
+            i += 1
+    return out
 
 
 @lru_cache(maxsize=100_000)

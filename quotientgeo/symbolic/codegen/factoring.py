@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from quotientgeo.symbolic.algebra import InverseLetter, SymbolLetter, Word, word_key
+from quotientgeo.symbolic.algebra import InverseLetter, Kind, SymbolLetter, Word, word_key
 from quotientgeo.symbolic.codegen.chain import chain_cost
 from quotientgeo.symbolic.codegen.graph import Sizes, extent
 
@@ -100,4 +100,6 @@ def _is_inverse(token: Word) -> bool:
     if len(token) != 1:
         return False
     (letter,) = token
+    if letter.family is Kind.DIAGONAL:
+        return False
     return isinstance(letter, InverseLetter) or (isinstance(letter, SymbolLetter) and letter.inverted)

@@ -30,9 +30,14 @@ class Gram(NamedTuple):
 
 
 def choose_grams(factors: Mapping[str, Shape], sizes: Sizes, taken: Iterable[str]) -> dict[str, Gram]:
-    """{factor: its Gram matrix}, called P, Q, ... in the order of the factors, skipping names that are taken."""
+    """{factor: its Gram matrix}, called P, Q, ... in the order of the factors, skipping names that are taken.
+
+    A column or a row has none: its product with its own transpose is a number.
+    """
     used, out = set(taken), {}
     for factor, (rows, columns) in factors.items():
+        if 1 in (rows, columns):
+            continue
         name = next((letter for letter in _NAMES if letter not in used), f"gram_{factor}")
         used.add(name)
         out[factor] = Gram(name, wide=extent(rows, sizes) < extent(columns, sizes))

@@ -27,15 +27,36 @@ class Operation(StrEnum):
     LU = "lu"  # LU factors of a square operand
     SOLVE = "solve"  # (factors, right-hand side): matrix^-1 right
     SOLVE_TRANSPOSED = "solve transposed"  # (factors, right-hand side): matrix^-T right
+    ELEMENTWISE = "elementwise"  # left_ij right_ij, columns and rows spread out
+    DIVISION = "division"  # left_ij / right_ij, the same
+    ROW_PRODUCT = "row product"  # sum_j left_ij right_ij, a column
+    ROW_SUM = "row sum"  # sum_j of a matrix, a column
+    DIAGONAL = "diagonal"  # of a square matrix, as a column
+    DIAGONAL_MATRIX = "diagonal matrix"  # of a column
+    ONES = "ones"
+    COMPLEX_PART = "complex part"  # projection on complex diagonal matrices, paired as ``label``
+    SCALED = "scaled"  # (number, matrix)
     CONTRACTION = "contraction"  # sum_ij left_ij right_ij
     TRACE = "trace"
     SIZE = "size"  # the size ``label`` as a number
     ONE = "one"
     SCALAR_PRODUCT = "scalar product"
+    SCALAR_INVERSE = "scalar inverse"
+    ENTRY = "entry"  # the only entry of a matrix of shape (1, 1)
+    ENTRIES = "entries"  # the sum of all entries
 
 
 SCALAR: Shape = (1, 1)  # placeholder shape of a scalar; Node.is_scalar tells it from a 1 x 1 matrix
-_SCALARS = (Operation.CONTRACTION, Operation.TRACE, Operation.SIZE, Operation.ONE, Operation.SCALAR_PRODUCT)
+_SCALARS = (
+    Operation.CONTRACTION,
+    Operation.TRACE,
+    Operation.SIZE,
+    Operation.ONE,
+    Operation.SCALAR_PRODUCT,
+    Operation.SCALAR_INVERSE,
+    Operation.ENTRY,
+    Operation.ENTRIES,
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,6 +166,69 @@ class Graph:
         node = self.node(operation, (Value(factors), right.bare), right.shape)
         return Value(node, coefficient=right.coefficient / matrix.coefficient)
 
+    def elementwise(self, left: Value, right: Value) -> Value:
+        """left_ij right_ij; a column or a row is spread over the other's shape."""
+        return self._entrywise(Operation.ELEMENTWISE, left, right).times(left.coefficient * right.coefficient)
+
+    def divide(self, left: Value, right: Value) -> Value:
+        """left_ij / right_ij."""
+        return self._entrywise(Operation.DIVISION, left, right).times(left.coefficient / right.coefficient)
+
+    def _entrywise(self, operation: Operation, left: Value, right: Value) -> Value:
+        shape = (
+            left.shape[0] if left.shape[0] != 1 else right.shape[0],
+            left.shape[1] if left.shape[1] != 1 else right.shape[1],
+        )
+        return Value(self.node(operation, (left.bare, right.bare), shape))
+
+    def row_product(self, left: Value, right: Value) -> Value:
+        """sum_j left_ij right_ij."""
+        node = self.node(Operation.ROW_PRODUCT, (left.bare, right.bare), (left.shape[0], 1))
+        return Value(node, coefficient=left.coefficient * right.coefficient)
+
+    def row_sum(self, value: Value) -> Value:
+        """sum_j of a matrix."""
+        return Value(self.node(Operation.ROW_SUM, (value.bare,), (value.shape[0], 1)), coefficient=value.coefficient)
+
+    def diagonal(self, value: Value) -> Value:
+        """The diagonal of a square matrix, as a column."""
+        node = self.node(Operation.DIAGONAL, (Value(value.node),), (value.shape[0], 1))
+        return Value(node, coefficient=value.coefficient)
+
+    def diagonal_matrix(self, column: Value) -> Value:
+        """The diagonal matrix of a column."""
+        node = self.node(Operation.DIAGONAL_MATRIX, (column.bare,), (column.shape[0], column.shape[0]))
+        self.declare_symmetry(node, 1)
+        return Value(node, coefficient=column.coefficient)
+
+    def complex_part(self, value: Value, pairing: str) -> Value:
+        """The projection on complex diagonal matrices."""
+        node = self.node(Operation.COMPLEX_PART, (Value(value.node),), value.node.shape, pairing)
+        return Value(node, value.transposed, value.coefficient)
+
+    def scaled(self, number: Value, value: Value) -> Value:
+        """number times matrix."""
+        coefficient = number.coefficient * value.coefficient
+        if number.node.operation is Operation.ONE:
+            return value.bare.times(coefficient)
+        node = self.node(Operation.SCALED, (number.bare, Value(value.node)), value.node.shape)
+        sign = self._symmetry.get(value.node)
+        if sign is not None:
+            self.declare_symmetry(node, sign)
+        return Value(node, value.transposed, coefficient)
+
+    def scalar_inverse(self, value: Value) -> Value:
+        """1 / number."""
+        return Value(self.node(Operation.SCALAR_INVERSE, (value.bare,), SCALAR), coefficient=1 / value.coefficient)
+
+    def entry(self, value: Value) -> Value:
+        """The number in a matrix of shape (1, 1)."""
+        return Value(self.node(Operation.ENTRY, (Value(value.node),), SCALAR), coefficient=value.coefficient)
+
+    def entries(self, value: Value) -> Value:
+        """The sum of all entries."""
+        return Value(self.node(Operation.ENTRIES, (Value(value.node),), SCALAR), coefficient=value.coefficient)
+
     def contraction(self, left: Value, right: Value) -> Value:
         """Sum of the elementwise product, tr(left' right)."""
         if left.transposed and right.transposed:
@@ -203,6 +287,10 @@ def _cost(node: Node, sizes: Sizes) -> int:
             return rows**3
         case Operation.SUM:
             return rows * columns * len(node.operands)
+        case Operation.ROW_PRODUCT | Operation.ROW_SUM:
+            return _entries(node.operands[0].shape, sizes)
+        case Operation.ELEMENTWISE | Operation.DIVISION | Operation.SCALED:
+            return rows * columns
     return 0
 
 

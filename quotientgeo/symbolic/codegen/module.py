@@ -30,6 +30,19 @@ HELPERS = {
     """LU factors and pivots; NaN where the matrix is singular to working precision."""
     factors, pivots, failed = torch.linalg.lu_factor_ex(matrix)
     return factors.masked_fill((failed != 0)[..., None, None], float("nan")), pivots''',
+    "_complex_half": '''def _complex_half(matrix: Tensor) -> Tensor:
+    """Orthogonal projection on complex diagonal matrices: blocks [[a, -b], [b, a]] on the coordinates j and j + k of 2k."""
+    k = matrix.shape[-1] // 2
+    a = (matrix[..., :k, :k] + matrix[..., k:, k:]).diagonal(dim1=-2, dim2=-1) / 2
+    b = (matrix[..., k:, :k] - matrix[..., :k, k:]).diagonal(dim1=-2, dim2=-1) / 2
+    a, b = torch.diag_embed(a), torch.diag_embed(b)
+    return torch.cat([torch.cat([a, -b], -1), torch.cat([b, a], -1)], -2)''',
+    "_complex_interleaved": '''def _complex_interleaved(matrix: Tensor) -> Tensor:
+    """Orthogonal projection on complex diagonal matrices: blocks [[a, -b], [b, a]] on the coordinates 2j and 2j + 1."""
+    a = (matrix[..., ::2, ::2] + matrix[..., 1::2, 1::2]).diagonal(dim1=-2, dim2=-1) / 2
+    b = (matrix[..., 1::2, ::2] - matrix[..., ::2, 1::2]).diagonal(dim1=-2, dim2=-1) / 2
+    blocks = torch.diag_embed(torch.stack([torch.stack([a, -b], -2), torch.stack([b, a], -2)], -3))
+    return blocks.movedim((-4, -3, -2, -1), (-3, -1, -4, -2)).reshape(matrix.shape)''',
     **solving.HELPERS,
 }  # nothing here raises: an error would have to wait for the device
 CATALOGUE_ORIGIN = "`make derive` from declaration.py"
@@ -43,7 +56,7 @@ _FORMULA_LINES = 12  # longer formulas are left to the derivation
 
 def representative_sizes(geometry: Geometry) -> dict[str, int]:
     """Sizes at which products are ordered: 32 for what a group acts on, 512 for the rest."""
-    groups = {group.size for group in geometry.symmetry.groups}
+    groups = geometry.symmetry.group_sizes
     return {s: _SHORT_SIZE if s in groups else _LONG_SIZE for s in geometry.sizes if isinstance(s, str)}
 
 
@@ -51,7 +64,7 @@ def declaration_digest(geometry: Geometry) -> str:
     """First 16 hexadecimal digits of the SHA-256 of what was declared, in normal form."""
     declared = {
         "name": geometry.name,
-        "groups": [f"{type(g).__name__}({g.size}): {g.element_kind}" for g in geometry.symmetry.groups],
+        "groups": [f"{g}: {g.element_kind}" for g in geometry.symmetry.groups],
         "factors": {factor: list(shape) for factor, shape in geometry.factors.items()},
         "action": {factor: repr(formula.polynomial) for factor, formula in geometry.action.items()},
         "preserves": [repr(formula.polynomial) for formula in geometry.preserved],

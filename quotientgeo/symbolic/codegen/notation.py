@@ -15,14 +15,21 @@ from typing import TypeAlias
 from quotientgeo.symbolic.algebra import (
     Alphabet,
     InverseLetter,
+    InverseScalar,
+    Kind,
+    Letter,
     Monomial,
+    OnesLetter,
+    PartLetter,
     Polynomial,
+    ScalarSymbol,
     SymbolLetter,
     TraceLetter,
     TracePolynomial,
     Word,
     word_key,
 )
+from quotientgeo.symbolic.algebra.polynomial import symbols_of as occurring
 from quotientgeo.symbolic.codegen.chain import tokens
 from quotientgeo.symbolic.codegen.factoring import Factoring, Phrase
 from quotientgeo.symbolic.codegen.grams import Gram
@@ -43,6 +50,29 @@ class Inverse:
     """The inverse of a sum."""
 
     argument: Sum
+
+
+@dataclass(frozen=True)
+class Diagonal:
+    """A power of the diagonal matrix of a column, or of the diagonal part of a matrix."""
+
+    argument: Sum
+    power: int = 1
+
+
+@dataclass(frozen=True)
+class ComplexDiagonal:
+    """The complex diagonal part of a matrix."""
+
+    argument: Sum
+    pairing: str
+
+
+@dataclass(frozen=True)
+class Ones:
+    """A column of ones, or its transpose."""
+
+    transposed: bool = False
 
 
 @dataclass(frozen=True)
@@ -68,7 +98,7 @@ class Product:
 
 
 Sum: TypeAlias = tuple[Product, ...]
-Piece: TypeAlias = "Symbol | Inverse | Size | Trace | Sum"
+Piece: TypeAlias = "Symbol | Inverse | Diagonal | ComplexDiagonal | Ones | Size | Trace | Sum"
 
 
 @dataclass(frozen=True)
@@ -101,8 +131,33 @@ class Notation:
 
     def matrix(self, polynomial: Polynomial, collect: bool = True) -> Sum:
         """The tree of a matrix; ``collect`` gathers common factors."""
+        parts = polynomial.by_scalars()
+        if list(parts) not in ([], [()]):
+            return tuple(product for scalars, part in parts.items() for product in self._scaled(scalars, part, collect))
         phrases = {tokens(word, self.sizes): coefficient for word, coefficient in polynomial}
         return self._sum(phrases, Factoring(self.sizes) if collect else None)
+
+    def _scaled(self, scalars: Word, part: Polynomial, collect: bool) -> Sum:
+        """Numbers times a matrix."""
+        numbers = tuple(self._number(letter) for letter in scalars)
+        tree = self.matrix(part, collect)
+        if not numbers or part.shape == (1, 1):
+            return tuple(Product(product.coefficient, numbers or product.pieces) for product in tree)
+        if len(tree) == 1:
+            return (Product(tree[0].coefficient, (*numbers, *tree[0].pieces)),)
+        sign, inner = _take_sign(tree)
+        return (Product(sign, (*numbers, inner)),)
+
+    def _number(self, letter: Letter, last: Sequence[str] = ()) -> Piece:
+        match letter:
+            case TraceLetter():
+                if not letter.letters:
+                    return Size(str(letter.size))
+                return Trace((Product(Fraction(1), self._pieces(self.rotated(letter, last))),))
+            case ScalarSymbol(name=name):
+                return Symbol(name)
+        assert isinstance(letter, InverseScalar)
+        return Inverse(self.scalar(letter.argument))
 
     def scalar(self, scalar: TracePolynomial, last: Sequence[str] = ()) -> Sum:
         """The tree of a scalar; a letter of ``last`` ends its trace."""
@@ -112,7 +167,8 @@ class Notation:
 
     def _letter_order(self, monomial: Monomial) -> list[int]:
         """Terms with the tangents of earlier factors come first."""
-        return sorted((index for factor in monomial for index in self._order(factor.letters)), reverse=True)
+        names = list(self.alphabet)
+        return sorted((names.index(name) for factor in monomial for name in occurring(factor)), reverse=True)
 
     def _sum(self, terms: Mapping[Phrase, Fraction], factoring: Factoring | None) -> Sum:
         out: list[Product] = []
@@ -149,20 +205,39 @@ class Notation:
     def _pieces(self, word: Word) -> tuple[Piece, ...]:
         if not word:
             return (Symbol("I"),)
-        return tuple(map(self._piece, self.words(word)))
+        out: list[Piece] = []
+        for piece in map(self._piece, self.words(word)):
+            before = out[-1] if out else None
+            if isinstance(piece, Diagonal) and isinstance(before, Diagonal) and piece.argument == before.argument:
+                out[-1] = Diagonal(piece.argument, piece.power + before.power)
+            else:
+                out.append(piece)
+        return tuple(out)
 
     def _piece(self, word: Word) -> Piece:
         named = self._named(word)
         if named is not None:
             return named
         (letter,) = word
-        if isinstance(letter, SymbolLetter):
-            return Symbol(letter.name, letter.transposed, letter.inverted)
+        match letter:
+            case SymbolLetter(kind=Kind.VECTOR):
+                column: Sum = (Product(Fraction(1), (Symbol(letter.name),)),)
+                return Diagonal(column, -1 if letter.inverted else 1)
+            case SymbolLetter():
+                return Symbol(letter.name, letter.transposed, letter.inverted)
+            case OnesLetter():
+                return Ones(letter.transposed)
+            case PartLetter():
+                inner: Sum = (Product(Fraction(1), self._pieces(letter.word)),)
+                if letter.family is Kind.DIAGONAL:
+                    return Diagonal(inner)
+                return ComplexDiagonal(inner, str(letter.family).removeprefix("complex_"))
         assert isinstance(letter, InverseLetter)
         return self._inverse(letter)
 
     def words(self, word: Word) -> list[Word]:
         """The word cut into its pieces: Gram matrices, inverses and single letters."""
+        word = _vectors_last(word)
         out, i = [], 0
         while i < len(word):
             length = 2 if self._named(word[i : i + 2]) is not None else 1
@@ -183,6 +258,10 @@ class Notation:
         if len(word) != 2:
             return None
         left, right = word
+        if _is_vector(left) and isinstance(right, OnesLetter) and not right.transposed:
+            return Symbol(left.name)  # type: ignore[attr-defined]
+        if _is_vector(right) and isinstance(left, OnesLetter) and left.transposed:
+            return Symbol(right.name, transposed=True)  # type: ignore[attr-defined]
         if not (isinstance(left, SymbolLetter) and isinstance(right, SymbolLetter)):
             return None
         if left.name == right.name and left.name in self.grams and self.grams[left.name].joins(left, right):
@@ -200,12 +279,7 @@ class Notation:
         return None
 
     def _traces(self, monomial: Monomial, last: Sequence[str]) -> tuple[Piece, ...]:
-        return tuple(
-            Trace((Product(Fraction(1), self._pieces(self.rotated(factor, last))),))
-            if factor.letters
-            else Size(str(factor.size))
-            for factor in monomial
-        )
+        return tuple(self._number(factor, last) for factor in monomial)
 
     def rotated(self, factor: TraceLetter, last: Sequence[str] = ()) -> Word:
         """The rotation, of the word or of its transpose, that reads best: few pieces, Grams and inverses first."""
@@ -228,6 +302,25 @@ class Notation:
     def _order(self, word: Word) -> list[int]:
         names = list(self.alphabet)
         return [names.index(letter.name) for letter in word if isinstance(letter, SymbolLetter)]
+
+
+def _is_vector(letter: Letter) -> bool:
+    return isinstance(letter, SymbolLetter) and letter.kind is Kind.VECTOR and not letter.inverted
+
+
+def _vectors_last(word: Word) -> Word:
+    """In a product of diagonal matrices before a column of ones, the matrix of a vector last: the two are the vector."""
+    letters = list(word)
+    for i, letter in enumerate(word):
+        if not (isinstance(letter, OnesLetter) and not letter.transposed):
+            continue
+        start = i
+        while start and letters[start - 1].family is Kind.DIAGONAL:
+            start -= 1
+        place = next((k for k in range(i - 1, start - 1, -1) if _is_vector(letters[k])), None)
+        if place is not None:
+            letters.insert(i - 1, letters.pop(place))
+    return tuple(letters)
 
 
 def _join(phrase: Phrase) -> Word:
@@ -265,6 +358,12 @@ def _piece_text(piece: Piece) -> str:
             return name + ("^-T" if inverted and transposed else "^-1" if inverted else "'" if transposed else "")
         case Inverse(argument):
             return f"({text(argument)})^-1"
+        case Diagonal(argument, power):
+            return f"diag({text(argument)})" + ("" if power == 1 else f"^{power}")
+        case ComplexDiagonal(argument, pairing):
+            return f"complex_{pairing}({text(argument)})"
+        case Ones(transposed):
+            return "1'" if transposed else "1"
         case Size(name):
             return name
         case Trace(argument):

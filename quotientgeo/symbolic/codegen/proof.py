@@ -16,11 +16,14 @@ from quotientgeo.errors import CertificateError
 from quotientgeo.symbolic.algebra import (
     Alphabet,
     Dimension,
+    Kind,
     Polynomial,
     TracePolynomial,
     is_positive_definite,
+    one_over,
     scalar,
     trace,
+    vanishes,
 )
 from quotientgeo.symbolic.codegen.functions import Function, functions
 from quotientgeo.symbolic.derivation import Geometry, MatrixFormula, ScalarFormula
@@ -48,28 +51,66 @@ class SymbolicTensor:
     def __matmul__(self, other: SymbolicTensor) -> SymbolicTensor:
         return SymbolicTensor(self.value * other.value)
 
-    def __add__(self, other: SymbolicTensor) -> SymbolicTensor:
-        return SymbolicTensor(self.value + other.value)
+    def __add__(self, other: SymbolicTensor | int) -> SymbolicTensor:
+        return SymbolicTensor(self.value + self._read(other))
 
-    def __sub__(self, other: SymbolicTensor) -> SymbolicTensor:
-        return SymbolicTensor(self.value - other.value)
+    __radd__ = __add__
+
+    def __sub__(self, other: SymbolicTensor | int) -> SymbolicTensor:
+        return SymbolicTensor(self.value - self._read(other))
+
+    def __rsub__(self, other: int) -> SymbolicTensor:
+        return SymbolicTensor(self._read(other) - self.value)
 
     def __neg__(self) -> SymbolicTensor:
         return SymbolicTensor(-self.value)
 
     def __mul__(self, other: SymbolicTensor | int) -> Any:
         if isinstance(other, SymbolicTensor):
-            return _Elementwise(self.value, other.value)
+            if self.value.shape == other.value.shape and self.value.shape[1] != 1:
+                return _Elementwise(self.value, other.value)
+            return _spread(self.value, other.value)
         return SymbolicTensor(self.value * Fraction(other))
 
     __rmul__ = __mul__
 
-    def __truediv__(self, other: int) -> SymbolicTensor:
+    def __truediv__(self, other: SymbolicTensor | int) -> SymbolicTensor:
+        if isinstance(other, SymbolicTensor):
+            return _spread(self.value, (1 / other).value)
         return SymbolicTensor(self.value * (1 / Fraction(other)))
 
-    def diagonal(self, *, dim1: int, dim2: int) -> _Elementwise:
+    def __rtruediv__(self, other: int) -> SymbolicTensor:
+        """Entry by entry, of a column or a row."""
+        column = self.value if self.value.shape[1] == 1 else self.value.T
+        _expect(column.shape[1] == 1, "division by columns and rows only")
+        inverse = column.diagonal().inverse() * column.alphabet.ones(column.shape[0]) * Fraction(other)
+        return SymbolicTensor(inverse if column is self.value else inverse.T)
+
+    def _read(self, other: SymbolicTensor | int) -> Polynomial:
+        """The other summand; a number is added to every entry."""
+        if isinstance(other, SymbolicTensor):
+            return other.value
+        return self.value.alphabet.ones(*self.value.shape) * _rational(other)
+
+    def __getitem__(self, index: Any) -> SymbolicScalar:
+        _expect(index == (..., 0, 0) and self.value.shape == (1, 1), "the only entry of a matrix of shape (1, 1)")
+        return SymbolicScalar(self.value.scalar())
+
+    def sum(self, dim: Any, keepdim: bool = False) -> Any:
+        if dim == (-2, -1):
+            rows, columns = self.value.shape
+            ones = self.value.alphabet.ones
+            return SymbolicScalar((ones(1, rows) * self.value * ones(columns)).scalar())
+        _expect(dim == -1 and keepdim, "a sum along rows that keeps the axis")
+        return SymbolicTensor(self.value * self.value.alphabet.ones(self.value.shape[1]))
+
+    def diagonal(self, *, dim1: int, dim2: int) -> _Diagonal:
         _expect((dim1, dim2) == (-2, -1), "diagonal of the matrix axes")
-        return _Elementwise(self.value.alphabet.identity(self.value.shape[0]), self.value, axes=-1)
+        return _Diagonal(self.value)
+
+    def squeeze(self, dim: int) -> _Diagonal:
+        _expect(dim == -1 and self.value.shape[1] == 1, "the axis of a column dropped")
+        return _Diagonal(self.value.diagonal())
 
     def expand(self, *shape: Any) -> SymbolicTensor:
         _expect(shape == (..., -1, -1), "expansion of the leading dimensions")
@@ -78,6 +119,9 @@ class SymbolicTensor:
     def new_zeros(self, batch: Any, rows: Any, columns: Any) -> SymbolicTensor:
         _expect(batch is ..., "zeros with the leading dimensions of the arguments")
         return SymbolicTensor(self.value.alphabet.zero((_dimension(rows), _dimension(columns))))
+
+    def new_ones(self, rows: Any, columns: Any) -> SymbolicTensor:
+        return SymbolicTensor(self.value.alphabet.ones(_dimension(rows), _dimension(columns)))
 
     def new_full(self, batch: Any, value: Any) -> SymbolicScalar:
         _expect(batch == (...,), "a constant with the leading dimensions of the arguments")
@@ -117,6 +161,13 @@ class SymbolicScalar:
     def __truediv__(self, other: int) -> SymbolicScalar:
         return SymbolicScalar(self.value * (1 / Fraction(other)))
 
+    def __rtruediv__(self, other: int) -> SymbolicScalar:
+        return SymbolicScalar(one_over(self.value) * _rational(other))
+
+    def __getitem__(self, index: Any) -> _Multiplier:
+        _expect(index == (..., None, None), "a number with the axes of a matrix")
+        return _Multiplier(self.value)
+
     def expand(self, batch: Any) -> SymbolicScalar:
         _expect(batch == (...,), "expansion to the leading dimensions")
         return self
@@ -125,17 +176,59 @@ class SymbolicScalar:
         return other.value if isinstance(other, SymbolicScalar) else scalar(self.value.alphabet, _rational(other))
 
 
+class _Multiplier:
+    """A number with the axes of a matrix, waiting for the matrix."""
+
+    def __init__(self, value: TracePolynomial) -> None:
+        self.value = value
+
+    def __mul__(self, other: SymbolicTensor) -> SymbolicTensor:
+        return SymbolicTensor(other.value.scaled(self.value))
+
+
+class _Diagonal:
+    """The entries of a diagonal matrix without a second axis."""
+
+    def __init__(self, matrix: Polynomial) -> None:
+        self.matrix = matrix
+
+    def sum(self, dim: int) -> SymbolicScalar:
+        _expect(dim == -1, "the sum of a diagonal")
+        return SymbolicScalar(trace(self.matrix))
+
+    def unsqueeze(self, dim: int) -> SymbolicTensor:
+        _expect(dim == -1, "a diagonal as a column")
+        return SymbolicTensor(self.matrix.part(Kind.DIAGONAL) * self.matrix.alphabet.ones(self.matrix.shape[0]))
+
+
+def _spread(left: Polynomial, right: Polynomial) -> SymbolicTensor:
+    """left * right entry by entry, where one is a column or a row that is spread over the other."""
+    if left.shape[1] == 1 and left.shape[0] == right.shape[0]:
+        return SymbolicTensor(left.diagonal() * right)
+    if right.shape[1] == 1 and left.shape[0] == right.shape[0]:
+        return SymbolicTensor(right.diagonal() * left)
+    if right.shape[0] == 1 and left.shape[1] == right.shape[1]:
+        return SymbolicTensor(left * right.T.diagonal())
+    _expect(
+        left.shape[0] == 1 and left.shape[1] == right.shape[1],
+        f"shapes that spread, not {left.shape} and {right.shape}",
+    )
+    return SymbolicTensor(right * left.T.diagonal())
+
+
 class _Elementwise:
     """left * right entry by entry, waiting to be summed."""
 
-    def __init__(self, left: Polynomial, right: Polynomial, axes: Any = (-2, -1)) -> None:
+    def __init__(self, left: Polynomial, right: Polynomial) -> None:
         _expect(left.shape == right.shape, f"elementwise product of equal shapes, not {left.shape} and {right.shape}")
-        self._product = left.T * right
-        self._axes = axes
+        self._left, self._right = left, right
 
-    def sum(self, dim: Any) -> SymbolicScalar:
-        _expect(dim == self._axes, "a sum over the matrix axes")
-        return SymbolicScalar(trace(self._product))
+    def sum(self, dim: Any, keepdim: bool = False) -> Any:
+        if dim == (-2, -1):
+            return SymbolicScalar(trace(self._left.T * self._right))
+        _expect(dim == -1 and keepdim, "a sum over the matrix axes, or along rows")
+        product = self._left * self._right.T
+        return SymbolicTensor(product.part(Kind.DIAGONAL) * product.alphabet.ones(product.shape[0]))
 
 
 class _Factors:
@@ -202,6 +295,7 @@ def _symbolic_torch(alphabet: Alphabet) -> SimpleNamespace:
         linalg=SimpleNamespace(cholesky_ex=_cholesky_ex, lu_factor_ex=_lu_factor_ex, lu_solve=_lu_solve),
         eye=lambda size, dtype, device: SymbolicTensor(alphabet.identity(_dimension(size))),
         broadcast_shapes=lambda *shapes: (...,),
+        diag_embed=lambda diagonal: SymbolicTensor(diagonal.matrix),
     )
 
 
@@ -215,6 +309,9 @@ def run_on_symbols(source: str, alphabet: Alphabet) -> dict[str, Any]:
 
     namespace: dict[str, Any] = {"__builtins__": {**vars(builtins), "__import__": import_torch}}
     exec(compile(source, "<generated>", "exec"), namespace)
+    for kind in (Kind.COMPLEX_HALF, Kind.COMPLEX_INTERLEAVED):  # helpers of fixed text, held to their formula by tests
+        if f"_{kind}" in namespace:
+            namespace[f"_{kind}"] = lambda matrix, kind=kind: SymbolicTensor(matrix.value.part(kind))
     return namespace
 
 
@@ -244,13 +341,22 @@ def check_functions(
             )
         out[function.name] = "proven for all sizes"
         for (name, formula), value in zip(function.outputs.items(), values, strict=True):
-            if formula != value:
+            if not _equal(formula, value):
                 if not (points and all(_agree(formula, value, sizes) for sizes in points)):
                     raise CertificateError(
                         f"{subject}: generated {function.name} returns {name} = {value}, but its formula is {formula}"
                     )
                 out[function.name] = "tested"
     return out
+
+
+def _equal(formula: Polynomial | TracePolynomial, value: Any) -> bool:
+    """Whether two expressions have one normal form, or differ by what vanishes over a common denominator."""
+    if formula == value:
+        return True
+    if isinstance(formula, Polynomial) and isinstance(value, Polynomial):
+        return formula.shape == value.shape and vanishes(formula - value)
+    return isinstance(formula, TracePolynomial) and isinstance(value, TracePolynomial) and vanishes(formula - value)
 
 
 def _agree(formula: Polynomial | TracePolynomial, value: Any, sizes: Sizes) -> bool:

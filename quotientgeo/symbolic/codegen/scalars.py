@@ -6,8 +6,10 @@ from collections.abc import Iterable
 from fractions import Fraction
 
 from quotientgeo.symbolic.algebra import Kind, Monomial, TraceLetter, TracePolynomial
+from quotientgeo.symbolic.algebra.normalisation import runs
 from quotientgeo.symbolic.codegen.builder import Builder, is_inverse, word_shape
 from quotientgeo.symbolic.codegen.chain import chain_cost
+from quotientgeo.symbolic.codegen.elementwise import is_run
 from quotientgeo.symbolic.codegen.graph import SCALAR, Operation, Value, extent
 
 
@@ -27,9 +29,7 @@ def scalar_output(builder: Builder, scalar: TracePolynomial) -> Value:
             terms.append(builder.graph.contraction(builder.matrix(gradient), letter))
         rest = rest - linear
     for monomial, coefficient in rest:
-        factors = tuple(_trace(builder, factor) for factor in monomial) or (
-            builder.graph.constant(Operation.ONE, SCALAR),
-        )
+        factors = tuple(map(builder.number, monomial)) or (builder.graph.constant(Operation.ONE, SCALAR),)
         terms.append(builder.graph.scalar_product(factors).times(coefficient))
     if not terms:
         return builder.graph.constant(Operation.ONE, SCALAR).times(Fraction(0))
@@ -39,7 +39,7 @@ def scalar_output(builder: Builder, scalar: TracePolynomial) -> Value:
 def _linear_parts(scalar: TracePolynomial) -> Iterable[tuple[str, TracePolynomial]]:
     """(letter, the terms linear in it), the letter with most such terms first; later names win ties (eta before xi)."""
     alphabet, rest = scalar.alphabet, dict(scalar.terms)
-    names = [name for name in alphabet if alphabet.kind(name) is Kind.GENERAL]
+    names = [name for name in alphabet if alphabet.kind(name) in (Kind.GENERAL, Kind.VECTOR)]
     linear = {name: [m for m in rest if len(m) == 1 and _is_linear(scalar, m, name)] for name in names}
     while True:
         left = {name: [m for m in linear[name] if m in rest] for name in names}
@@ -53,16 +53,25 @@ def _is_linear(scalar: TracePolynomial, monomial: Monomial, name: str) -> bool:
     return TracePolynomial(scalar.alphabet, {monomial: Fraction(1)}).occurrences(name) == {1}
 
 
-def _trace(builder: Builder, factor: TraceLetter) -> Value:
+def trace_value(builder: Builder, factor: TraceLetter) -> Value:
     """Trace of one cyclic word, cut into two halves u v where tr(u v) = sum u * v' costs least."""
     word, graph = factor.letters, builder.graph
     if not word:
         return graph.constant(Operation.SIZE, SCALAR, factor.size)
+    spans = [span for span in runs(word) if word[span[0]].family is Kind.DIAGONAL]
+    if len(spans) == 1:
+        ((start, end),) = spans
+        column, rest = builder.columns.of_run(word[start:end], word[start].rows), word[end:] + word[:start]
+        if rest:
+            column = graph.elementwise(column, builder.columns.of_diagonal(rest))
+        return graph.entries(column)
     best: tuple[int, int, int] | None = None
     lengths = [extent(letter.rows, builder.sizes) for letter in word]
     for i in range(len(word)):
         for j in range(i + 1, len(word)):
             halves = (word[i:j], word[j:] + word[:i])
+            if any(map(is_run, halves)):
+                continue
             cost = lengths[i] * lengths[j]
             for half in halves:
                 sizes = [extent(letter.rows, builder.sizes) for letter in half]

@@ -15,8 +15,8 @@ WIDTH = 120
 INDENT = "    "
 _SOLVES = (Operation.SOLVE, Operation.SOLVE_TRANSPOSED)
 _INLINE_IN = (Operation.SUM, Operation.CONTRACTION, *_SOLVES)
-_ALWAYS_INLINE = (Operation.ARGUMENT, Operation.SIZE, Operation.ONE)
-_INLINE_ONCE = (Operation.TRACE, Operation.CONTRACTION)
+_ALWAYS_INLINE = (Operation.ARGUMENT, Operation.SIZE, Operation.ONE, Operation.ONES)
+_INLINE_ONCE = (Operation.TRACE, Operation.CONTRACTION, Operation.ENTRY, Operation.ENTRIES)
 
 
 class Output(NamedTuple):
@@ -190,7 +190,33 @@ class FunctionWriter:
             case Operation.ZERO:
                 like = next(iter(self._arguments))
                 return Expression(f"{like}.new_zeros(*batch, {', '.join(map(self._extent, node.shape))})", True)
-        return self._scalar(node)
+            case Operation.ONES:
+                like = next(iter(self._arguments))
+                extents = ", ".join(map(self._extent, node.shape))
+                return Expression(f"{like}.new_ones({extents})", True)
+        return self._scalar(node) if node.is_scalar else self._entrywise(node)
+
+    def _entrywise(self, node: Node) -> Expression:
+        """Operations on entries, columns and diagonals."""
+        texts = [self._reference(operand).bracketed for operand in node.operands]
+        match node.operation:
+            case Operation.ELEMENTWISE:
+                return Expression(f"{texts[0]} * {texts[1]}", False)
+            case Operation.DIVISION:
+                ones = node.operands[0].node.operation is Operation.ONES
+                return Expression(f"{'1' if ones else texts[0]} / {texts[1]}", False)
+            case Operation.ROW_PRODUCT:
+                return Expression(f"({texts[0]} * {texts[1]}).sum(-1, keepdim=True)", True)
+            case Operation.ROW_SUM:
+                return Expression(f"{texts[0]}.sum(-1, keepdim=True)", True)
+            case Operation.DIAGONAL:
+                return Expression(f"{texts[0]}.diagonal(dim1=-2, dim2=-1).unsqueeze(-1)", True)
+            case Operation.DIAGONAL_MATRIX:
+                return Expression(f"torch.diag_embed({texts[0]}.squeeze(-1))", True)
+            case Operation.SCALED:
+                return Expression(f"{texts[0]}[..., None, None] * {texts[1]}", False)
+        assert node.operation is Operation.COMPLEX_PART
+        return Expression(f"_complex_{node.label}({self._reference(node.operands[0]).text})", True)
 
     def _scalar(self, node: Node) -> Expression:
         match node.operation:
@@ -202,6 +228,12 @@ class FunctionWriter:
                 return Expression(f"{value.bracketed}.diagonal(dim1=-2, dim2=-1).sum(-1)", True)
             case Operation.SIZE:
                 return Expression(self._extent(node.label), True)
+            case Operation.SCALAR_INVERSE:
+                return Expression(f"1 / {self._reference(node.operands[0]).bracketed}", False)
+            case Operation.ENTRY:
+                return Expression(f"{self._reference(node.operands[0]).bracketed}[..., 0, 0]", True)
+            case Operation.ENTRIES:
+                return Expression(f"{self._reference(node.operands[0]).bracketed}.sum(dim=(-2, -1))", True)
             case Operation.SCALAR_PRODUCT:
                 return Expression(" * ".join(self._reference(operand).bracketed for operand in node.operands), False)
         assert node.operation is Operation.ONE
@@ -232,12 +264,13 @@ class FunctionWriter:
 
     def _scaled(self, value: Value) -> tuple[str, str]:
         """(sign, text) of a summand; a rational number is an integer factor and an integer divisor."""
-        reference, size = self._reference(value), abs(value.coefficient)
+        size = abs(value.coefficient)
         sign = "-" if value.coefficient < 0 else "+"
+        if value.node.operation in (Operation.ONE, Operation.ONES):
+            return sign, str(size).replace("/", " / ")
+        reference = self._reference(value)
         if size == 1:
             return sign, reference.text
-        if value.node.operation is Operation.ONE:
-            return sign, str(size).replace("/", " / ")
         text = reference.bracketed if size.numerator == 1 else f"{size.numerator} * {reference.bracketed}"
         return sign, text if size.denominator == 1 else f"{text} / {size.denominator}"
 

@@ -35,7 +35,7 @@ def geometry(metric: qg.Metric) -> Any:
 @pytest.mark.parametrize("group", ["GL", None, 3, qg.GL, (qg.GL("h"), "GL")])
 def test_groups(group: Any) -> None:
     with pytest.raises(
-        DeclarationError, match=r'pair: group must be a group such as GL\("h"\), or a tuple of groups, got '
+        DeclarationError, match=r'pair: group must be a group such as GL\("h"\), or a product of groups, got '
     ):
         symmetry(group=group)
 

@@ -66,7 +66,7 @@ class GeodesicSection:
         """The solved equations."""
         s = self._spelling
         return aligned(
-            s.block(s.symbol(str(s.accelerations[f])), formula.polynomial, s.with_rates)
+            s.block(s.symbol(s.acceleration_letters[f]), formula.polynomial, s.with_rates)
             for f, formula in self._geometry.acceleration.items()
         )
 
@@ -89,7 +89,7 @@ class GeodesicSection:
     def momentum_words(self) -> int:
         """How many words d/dt J has once the acceleration is inserted, before any of them cancel."""
         s = self._spelling
-        factors = {str(letter): factor for factor, letter in s.accelerations.items()}
+        factors = {letter: factor for factor, letter in s.acceleration_letters.items()}
         count = 0
         for formula in self._geometry.momentum.values():
             for word, _ in formula.polynomial.differential(self._flow):
@@ -103,7 +103,7 @@ class GeodesicSection:
         rows = []
         for factor, formula in self._geometry.action.items():
             moved = formula.polynomial.differential(s.accelerations)
-            rows.append(rf"{s.symbol(str(s.accelerations[factor]))} &\longmapsto {s.line(moved)}")
+            rows.append(rf"{s.symbol(s.acceleration_letters[factor])} &\longmapsto {s.line(moved)}")
         return aligned(rows)
 
     def rates(self) -> str:

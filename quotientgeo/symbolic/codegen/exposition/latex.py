@@ -6,7 +6,18 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 
-from quotientgeo.symbolic.codegen.notation import Inverse, Piece, Product, Size, Sum, Symbol, Trace
+from quotientgeo.symbolic.codegen.notation import (
+    ComplexDiagonal,
+    Diagonal,
+    Inverse,
+    Ones,
+    Piece,
+    Product,
+    Size,
+    Sum,
+    Symbol,
+    Trace,
+)
 
 _GREEK_1 = "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi pi rho sigma tau upsilon phi chi"
 _GREEK_2 = "psi omega Gamma Delta Theta Lambda Xi Pi Sigma Upsilon Phi Psi Omega"
@@ -97,6 +108,15 @@ class Latex:
             case Inverse(argument):
                 opening, closing = _brackets(argument)
                 return f"{opening} {self.line(argument)} {closing}^{{-1}}"
+            case Diagonal(argument, power):
+                exponent = "" if power == 1 else f"^{{{power}}}"
+                opening, closing = _brackets(argument)
+                return rf"\mathrm{{diag}}{opening} {self.line(argument)} {closing}{exponent}"
+            case ComplexDiagonal(argument, _):
+                opening, closing = _brackets(argument)
+                return rf"\mathcal{{C}}{opening} {self.line(argument)} {closing}"
+            case Ones(transposed):
+                return r"\mathbf{1}^{\top}" if transposed else r"\mathbf{1}"
             case Size(size):
                 return self.symbol(size)
             case Trace(argument):
@@ -118,9 +138,9 @@ def number_latex(value: Fraction) -> str:
 
 def _height(piece: Piece | Product) -> int:
     match piece:
-        case Symbol() | Size():
+        case Symbol() | Size() | Ones():
             return 0
-        case Inverse(argument) | Trace(argument):
+        case Inverse(argument) | Trace(argument) | Diagonal(argument) | ComplexDiagonal(argument):
             return 1 + max(map(_height, argument), default=0)
         case Product(_, pieces):
             return max(map(_height, pieces), default=0)

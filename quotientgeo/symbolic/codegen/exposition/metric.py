@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cached_property
 
-from quotientgeo.symbolic.algebra import Polynomial, TracePolynomial, Word
+from quotientgeo.symbolic.algebra import Polynomial, TraceLetter, TracePolynomial, Word
 from quotientgeo.symbolic.codegen.exposition.latex import aligned, display, number_latex
 from quotientgeo.symbolic.codegen.exposition.spelling import Spelling
 from quotientgeo.symbolic.codegen.notation import Symbol
@@ -66,7 +66,11 @@ class MetricSection:
         found: dict[Word, None] = {}
         for monomial, _ in self._geometry.inner.polynomial:
             for factor in monomial:
-                for piece in s.notation.words(s.notation.rotated(factor)) if factor.letters else ():
+                for piece in (
+                    s.notation.words(s.notation.rotated(factor))
+                    if isinstance(factor, TraceLetter) and factor.letters
+                    else ()
+                ):
                     spelled = s.notation.matrix(s.alphabet.monomial(piece), collect=False)[0].pieces[0]
                     if not isinstance(spelled, Symbol) or spelled.name in heavy:
                         found[piece] = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 
-from quotientgeo.symbolic.algebra import Dimension, Polynomial, TracePolynomial, Word
+from quotientgeo.symbolic.algebra import Dimension, Polynomial, TraceLetter, TracePolynomial, Word
 from quotientgeo.symbolic.codegen.exposition.latex import Latex, number_latex, symbol_latex
 from quotientgeo.symbolic.codegen.grams import choose_grams
 from quotientgeo.symbolic.codegen.module import representative_sizes
@@ -23,13 +23,15 @@ class Spelling:
         self.factors = tuple(geometry.factors)
         sizes = representative_sizes(geometry)
         self.grams = choose_grams(geometry.factors, sizes, [*geometry.alphabet, *map(str, geometry.sizes)])
-        velocities = {f: self._velocity(f) for f in self.factors}
+        velocities = {f: self._velocity(f) for f in self.grams}
         self.notation = Notation(geometry.alphabet, self.grams, sizes)
         self.with_rates = Notation(geometry.alphabet, self.grams, sizes, velocities)
         self.short = Notation(geometry.alphabet, self.grams, sizes, velocities, short=True)
         self.accelerations = {
-            factor: self.alphabet.declare_fresh(f"acc_{factor}", shape) for factor, shape in geometry.factors.items()
+            factor: self.alphabet.declare_fresh(f"acc_{factor}", shape, self.alphabet.kind(factor))
+            for factor, shape in geometry.factors.items()
         }
+        self.acceleration_letters = {factor: letter.symbols()[0] for factor, letter in self.accelerations.items()}
         self._latex = Latex(self._overrides())
 
     def _velocity(self, factor: str) -> Velocity:
@@ -41,8 +43,8 @@ class Spelling:
     def _overrides(self) -> dict[str, str]:
         """Euclidean gradients as partial derivatives, accelerations with a dot, the second group element as B."""
         out = {self.names.euclidean(f): rf"\partial_{{{symbol_latex(f)}}}" for f in self.factors}
-        for factor, letter in self.accelerations.items():
-            out[str(letter)] = rf"\dot{{\xi}}_{{{symbol_latex(factor)}}}"
+        for factor, letter in self.acceleration_letters.items():
+            out[letter] = rf"\dot{{\xi}}_{{{symbol_latex(factor)}}}"
         out |= {f"rate_{gram.name}": rf"\dot{{{symbol_latex(gram.name)}}}" for gram in self.grams.values()}
         for element in self.names.elements:
             free = element == "A" and "B" not in self.alphabet
@@ -150,7 +152,9 @@ class Spelling:
         for monomial, coefficient in value:
             body = ""
             for factor in monomial:
-                if factor.letters:
+                if not isinstance(factor, TraceLetter):
+                    body += self.scalar(TracePolynomial(self.alphabet, {(factor,): Fraction(1)}).substitute(values))
+                elif factor.letters:
                     replaced = self._substituted_word(self.notation.rotated(factor), values)
                     body += rf"\mathrm{{tr}}\bigl( {replaced} \bigr)"
                 else:

@@ -35,12 +35,16 @@ class SymmetrySection:
     def group(self) -> str:
         """GL(h), or a product."""
         groups = self._geometry.symmetry.groups
-        return r" \times ".join(rf"\mathrm{{{type(g).__name__}}}({size_latex(g.size)})" for g in groups)
+        return r" \times ".join(
+            rf"\mathrm{{{type(g).__name__}}}({', '.join(dict.fromkeys(map(size_latex, g.element_shape)))})"
+            for g in groups
+        )
 
     def algebra_shapes(self) -> str:
         """X in R^{h x h}."""
         s = self._spelling
-        kinds = {"general": "", "skew": " (skew)", "symmetric": " (symmetric)"}
+        kinds = {"general": "", "skew": " (skew)", "symmetric": " (symmetric)", "diagonal": " (diagonal)", "scalar": ""}
+        kinds |= {f"complex_{p}": f" (complex diagonal, pairing {p})" for p in ("half", "interleaved")}
         shapes = [(rf"${s.symbol(x)} \in {s.shape(x)}$", self._geometry.kind(x)) for x in s.names.algebra]
         return enumeration([shape + kinds.get(kind, "") for shape, kind in shapes])
 
@@ -72,8 +76,10 @@ class SymmetrySection:
     def product(self) -> str:
         """The element that acts as the second after the first."""
         s = self._spelling
-        pairs = [(s.alphabet[e], s.alphabet[s.names.other_element(e)]) for e in s.names.elements]
-        return listed(s.line(a * b if self._geometry.side == "left" else b * a) for a, b in pairs)
+        one = {e: s.alphabet[e] for e in s.names.elements}
+        other = {e: s.alphabet[s.names.other_element(e)] for e in s.names.elements}
+        sides = (one, other) if self._geometry.side == "left" else (other, one)
+        return listed(map(s.line, self._geometry.symmetry.product(*sides).values()))
 
     def preserved(self) -> str:
         """G H', for every declared quantity."""
@@ -138,8 +144,10 @@ class SymmetrySection:
         """G A^-1 = G => A = I, or nothing where the formulas do not show it."""
         s = self._spelling
         steps = fixing_steps(self._geometry, Ranks(self._geometry)) or []
+        ones = self._geometry.symmetry.identity(s.alphabet)
         rows = [
-            rf"{s.line(step.formula)} = {s.symbol(step.factor)} \quad &\Longrightarrow \quad {s.symbol(step.letter)} = I"
+            rf"{s.line(step.formula)} = {s.symbol(step.factor)} \quad &\Longrightarrow \quad "
+            rf"{s.symbol(step.letter)} = {s.line(ones[step.letter])}"
             for step in steps
         ]
         return aligned(rows) if rows else ""
