@@ -70,8 +70,8 @@ def _by_squares(geometry: Geometry, ranks: Ranks) -> tuple[LevelResult, Witness 
     before = ranks.state()
     found = sum_of_squares(geometry, ranks)
     if found is not None and not found.undecided:
-        why = "for every xi_F a term is zero only where xi_F is"
-        if not found.weighted:
+        why = "all terms are zero only for xi = 0"
+        if not found.weighted and not found.coupled:
             why = "every xi_F stands between injective products at least once"
         text = f"<xi, xi> = {found}, where {why}"
         return LevelResult(Level.NORMAL_FORM, Outcome.PROVEN, "all sizes", text), None

@@ -26,6 +26,7 @@ from quotientgeo.symbolic.algebra import (
     trace,
 )
 from quotientgeo.symbolic.derivation.geometry import Geometry
+from quotientgeo.symbolic.derivation.levels.coupled import completed, settled
 from quotientgeo.symbolic.derivation.levels.forms import is_nonnegative, paired, run_length, semidefinite_form
 from quotientgeo.symbolic.derivation.levels.ranks import Ranks
 
@@ -49,6 +50,7 @@ class SumOfSquares(NamedTuple):
     squares: list[Square]
     undecided: list[str]
     weighted: tuple[TracePolynomial, ...] = ()
+    coupled: bool = False  # some squares are of sums of the tangents of several factors
 
     def __str__(self) -> str:
         return " + ".join([squares_text(self.squares)] * bool(self.squares) + [str(term) for term in self.weighted])
@@ -89,24 +91,57 @@ def kinetic(geometry: Geometry) -> TracePolynomial:
 def sum_of_squares(geometry: Geometry, ranks: Ranks) -> SumOfSquares | None:
     """<xi, xi> as a sum of squares, checked by normal form; ``ranks`` collects what the proof assumes."""
     value, squares, weighted = kinetic(geometry), [], []
+    cross: dict[Monomial, Fraction] = {}
+    owners: list[tuple[str, bool]] = []  # of each square: its factor, and whether it is zero only where the tangent is
     definite: set[str] = set()
+    settled_apart: set[str] = set()  # by weighted terms, which no product of two tangents diminishes
     for monomial, coefficient in value:
         term = _term(geometry, monomial, coefficient)
-        if term is None or not term.nonnegative or coefficient < 0:
+        if term is None or not term.nonnegative:
+            cross[monomial] = coefficient
+            continue
+        if coefficient < 0:
             return None
-        if term.squares is None:
-            weighted.append(TracePolynomial(geometry.alphabet, {monomial: coefficient}))
-        else:
-            squares += term.squares
         before = ranks.state()
-        if _is_definite(term, ranks):
+        alone = _is_definite(term, ranks)
+        if alone:
             definite.add(term.factor)
         else:
             ranks.back(before)
+        if term.squares is None:
+            weighted.append(TracePolynomial(geometry.alphabet, {monomial: coefficient}))
+            settled_apart |= {term.factor} if alone else set()
+        else:
+            squares += term.squares
+            owners += [(term.factor, alone and len(term.squares) == 1)] * len(term.squares)
+    if cross:
+        found = _completed(TracePolynomial(geometry.alphabet, cross), squares, owners, settled_apart)
+        if found is None:
+            return None
+        squares, definite = found
     if _total(geometry, squares, weighted) != value:
         return None
     undecided = [factor for factor in geometry.names.factors if factor not in definite]
-    return SumOfSquares(squares, undecided, tuple(weighted))
+    return SumOfSquares(squares, undecided, tuple(weighted), bool(cross))
+
+
+def _completed(
+    cross: TracePolynomial, squares: list[Square], owners: list[tuple[str, bool]], zero: set[str]
+) -> tuple[list[Square], set[str]] | None:
+    """Squares of sums that add up to the squares and the products of two factors' tangents; the factors they settle."""
+    coefficients = [c for c, _ in squares]
+    values: list[Polynomial] = []
+    for _, value in squares:  # |A| = |A'|: one of the two for all that can be added
+        shapes = [known.shape for known in values]
+        values.append(value.T if value.shape not in shapes and value.shape[::-1] in shapes else value)
+    combinations = completed(coefficients, values, cross)
+    if combinations is None:
+        return None
+    out = []
+    for coefficient, weights in combinations:
+        first, *others = (values[i] * weight for i, weight in weights.items())
+        out.append(Square(coefficient, sum(others, start=first)))
+    return out, settled(combinations, [factor for factor, _ in owners], [alone for _, alone in owners], zero)
 
 
 def _is_definite(term: _Term, ranks: Ranks) -> bool:
@@ -114,7 +149,7 @@ def _is_definite(term: _Term, ranks: Ranks) -> bool:
     if not ranks.positive(term.weight):
         return False
     if term.sides is None:  # the square of a number: of the tangent itself where that is one
-        return _is_number(term)
+        return ranks.shapes[term.factor] == (1, 1) and _is_number(term)
     if term.family is None:
         return all(map(ranks.definite, term.sides))
     for one, other in (term.sides, term.sides[::-1]):
