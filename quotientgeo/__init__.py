@@ -36,6 +36,7 @@ _PUBLIC = {
     "symmetry_graph": "quotientgeo.model.graph",
     "SymmetryGraph": "quotientgeo.model.graph",
     "PairBlock": "quotientgeo.model.blocks",
+    "DeclaredBlock": "quotientgeo.model.blocks",
     "ShiftBlock": "quotientgeo.model.blocks",
     "Leg": "quotientgeo.model.blocks",
     "load_checkpoint": "quotientgeo.model.checkpoint",
@@ -44,6 +45,8 @@ _PUBLIC = {
     # measure
     "sharpness": "quotientgeo.measures.evaluate",
     "SharpnessResult": "quotientgeo.measures.result",
+    "distance": "quotientgeo.measures.model_distance",
+    "DistanceResult": "quotientgeo.measures.model_distance",
 }
 
 __all__ = ["__version__", *_PUBLIC]  # noqa: PLE0604  (names resolve through __getattr__)

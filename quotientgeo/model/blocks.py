@@ -1,107 +1,31 @@
 """What a symmetry block is: views of parameters (legs) and the group that acts on them.
 
-A leg sees one parameter as a matrix of shape (rows, h) whose last axis is the one the group acts on. A pair block has two
-sides of legs, G and H; an element A acts G -> G A^-1, H -> H A^T, which leaves W = G H' alone. A shift block is a free
+A pair block has two sides of legs, G and H; an element A acts G -> G A^-1, H -> H A^T, which leaves W = G H' alone. A declared
+block has a side for each factor of a declared geometry, whose own action moves them. A shift block is a free
 translation of a vector, possibly compensated in a bias. Blocks are plain declarations: they hold names and integers, no tensors.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from difflib import get_close_matches
-from math import isfinite, prod
-from numbers import Real
-from operator import index
-from typing import Any, Literal
-
-import torch
-from torch import Tensor
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from quotientgeo.errors import BlockError
 from quotientgeo.groups import GL
+from quotientgeo.model.geometries import (
+    Geometry,
+    bound_sizes,
+    factors_of,
+    free_rows,
+    group_text,
+    groups_of,
+    listed,
+    require_geometry,
+)
+from quotientgeo.model.legs import BoundLeg, Leg, Shapes, checked_legs, renamed_legs
 
-Shapes = Mapping[str, Sequence[int]]
-
-
-@dataclass(frozen=True)
-class Leg:
-    """The view of one parameter with the group axis last: shape (rows, h), rows = its other axes flattened in order.
-
-    tensor:  name of the parameter.
-    axis:    the axis the group acts on, counted after ``lead`` was selected (0 for the rows of ``nn.Linear.weight``).
-    indices: the h positions on that axis (any iterable of integers, in this order); None for all of them.
-    lead:    index on the leading axis (an expert, or a head of a stacked parameter), selected first; None for no such axis.
-    offset:  the group acts on parameter + offset (1 for gains stored as 1 + w).
-    role:    "factor": rows of the block's factor. "carried": moved with the factor by the group but no row of it, because a
-             translation removes it (a key bias without effect, a value bias folded into the output bias).
-    """
-
-    tensor: str
-    axis: int = 0
-    indices: Sequence[int] | None = None
-    lead: int | None = None
-    offset: float = 0.0
-    role: Literal["factor", "carried"] = "factor"
-
-    def __post_init__(self) -> None:
-        if not isinstance(self.tensor, str):
-            raise BlockError(f"a leg needs the name of a parameter, got {self.tensor!r}")
-        if self.indices is not None:
-            object.__setattr__(self, "indices", _integers(self.indices, f"leg on {self.tensor!r}"))
-        if isinstance(self.offset, bool) or not isinstance(self.offset, Real) or not isfinite(self.offset):
-            raise BlockError(f"leg on {self.tensor!r}: offset must be a finite number, got {self.offset!r}")
-        for name, value in (("axis", self.axis), ("lead", self.lead)):
-            if type(value) is not int and not (name == "lead" and value is None):
-                raise BlockError(f"leg on {self.tensor!r}: {name} must be an int, got {value!r}")
-        if self.role not in ("factor", "carried"):
-            raise BlockError(f"leg on {self.tensor!r}: role must be 'factor' or 'carried', got {self.role!r}")
-
-    def bound(self, shapes: Shapes, owner: str) -> BoundLeg:
-        """This leg on a tensor of known shape; ``BlockError`` naming ``owner`` (a block) where it does not fit."""
-        where = f"block {owner!r}, leg on {self.tensor!r}"
-        if self.tensor not in shapes:
-            near = get_close_matches(self.tensor, list(shapes), n=3, cutoff=0.5)
-            raise BlockError(f"{where}: no such parameter" + (f"; did you mean {' or '.join(near)}?" if near else ""))
-        shape = tuple(shapes[self.tensor])
-        inner = shape if self.lead is None else shape[1:]
-        if self.lead is not None and not (len(shape) >= 2 and 0 <= self.lead < shape[0]):
-            raise BlockError(f"{where}: lead {self.lead} is out of range for shape {shape}")
-        if not -len(inner) <= self.axis < len(inner):
-            raise BlockError(f"{where}: axis {self.axis} is out of range for shape {inner}")
-        axis = self.axis % len(inner)
-        indices = tuple(range(inner[axis]) if self.indices is None else self.indices)
-        wrong = sorted({i for i in indices if not 0 <= i < inner[axis]})
-        if wrong:
-            raise BlockError(f"{where}: indices {_some(wrong)} are out of range on axis {axis} of shape {inner}")
-        if not indices or len(set(indices)) < len(indices):
-            raise BlockError(f"{where}: indices must be distinct and at least one, got {_some(indices)}")
-        return BoundLeg(self, shape, inner, axis, indices)
-
-
-@dataclass(frozen=True)
-class BoundLeg:
-    """A leg whose axis and indices are resolved against the shape of its tensor (``inner``: the shape after ``lead``)."""
-
-    leg: Leg
-    shape: tuple[int, ...]
-    inner: tuple[int, ...]
-    axis: int
-    indices: tuple[int, ...]
-
-    @property
-    def rows(self) -> int:
-        return prod(self.inner[: self.axis] + self.inner[self.axis + 1 :])
-
-    def positions(self) -> Tensor:
-        """Flat positions of the view's entries in the contiguous parameter, int64, shape (rows, h)."""
-        strides = [prod(self.inner[k + 1 :]) for k in range(len(self.inner))]
-        start = 0 if self.leg.lead is None else self.leg.lead * prod(self.inner)
-        rows = torch.full((1,), start, dtype=torch.int64)
-        for k, (size, stride) in enumerate(zip(self.inner, strides, strict=True)):
-            if k != self.axis:
-                rows = (rows[:, None] + torch.arange(size) * stride).reshape(-1)
-        return rows[:, None] + torch.tensor(self.indices, dtype=torch.int64) * strides[self.axis]
+__all__ = ["Block", "BoundLeg", "DeclaredBlock", "GroupBlock", "Leg", "PairBlock", "Shapes", "ShiftBlock", "acting"]
 
 
 @dataclass(frozen=True)
@@ -109,7 +33,8 @@ class PairBlock:
     """A pair of factors on which ``group`` acts by G -> G A^-1, H -> H A^T; the function uses only W = G H'.
 
     G (n, h) and H (m, h) are the "factor" legs of each side stacked in order. ``kind``, ``layer`` and ``head`` only label
-    the block; ``geometry`` is for a declared geometry other than the default one of the pair, which is not there yet.
+    the block. ``geometry``: a declared geometry of two factors, which then says how the group acts and is what a measure
+    moves along: the block is ``DeclaredBlock(name, geometry, {first factor: G, second factor: H})``.
     """
 
     name: str
@@ -119,24 +44,35 @@ class PairBlock:
     kind: str = ""
     layer: int | None = None
     head: int | None = None
-    geometry: Any = None
+    geometry: Any = field(default=None, hash=False)
 
     def __post_init__(self) -> None:
         _require_name("block", self.name)
         for side in ("G", "H"):
-            legs = _legs(getattr(self, side), f"block {self.name!r}, side {side}")
+            legs = checked_legs(getattr(self, side), f"block {self.name!r}, side {side}")
             object.__setattr__(self, side, legs)
             if not any(leg.role == "factor" for leg in legs):
                 raise BlockError(f"block {self.name!r}: side {side} has no leg with role 'factor'")
-        if not isinstance(self.group, GL) or not isinstance(self.group.size, int):
+        if self.geometry is not None:
+            self._require_own_geometry()
+        elif not isinstance(self.group, GL) or not isinstance(self.group.size, int):
             given = str(self.group) if isinstance(self.group, GL) else repr(self.group)
             raise BlockError(
                 f"block {self.name!r}: the group must be a GL with a size in numbers, such as GL(64), got {given}"
             )
-        if self.geometry is not None:
+
+    def _require_own_geometry(self) -> None:
+        require_geometry(self.geometry, f"block {self.name!r}")
+        factors, groups = factors_of(self.geometry), groups_of(self.geometry)
+        if len(factors) != 2:
             raise BlockError(
-                f"block {self.name!r}: a geometry of its own ({self.geometry!r}) is not there yet; leave it at None and choose "
-                "metric= in sharpness"
+                f"block {self.name!r}: a pair takes a geometry of two factors, {self.geometry.name} has {len(factors)} "
+                f"({', '.join(factors)}): use DeclaredBlock"
+            )
+        if len(groups) != 1 or type(groups[0]) is not type(self.group) or not isinstance(self.group.size, int):
+            raise BlockError(
+                f"block {self.name!r}: {self.geometry.name} is acted on by {group_text(self.geometry)}, so the block's group "
+                f"must be that with a size in numbers, got {self.group}"
             )
 
     @property
@@ -148,15 +84,36 @@ class PairBlock:
         """All legs as (side, leg), the G side first."""
         return tuple(("G", leg) for leg in self.G) + tuple(("H", leg) for leg in self.H)
 
+    def declared(self, geometry: Geometry) -> DeclaredBlock:
+        """The block of the same legs that a geometry of two factors moves, whatever is this block's own."""
+        first, second = factors_of(geometry)
+        legs = {first: self.G, second: self.H}
+        return DeclaredBlock(self.name, geometry, legs, self.kind, self.layer, self.head)
+
     def bound(self, shapes: Shapes) -> list[tuple[str, BoundLeg]]:
         """All legs resolved against parameter shapes; ``BlockError`` where one does not fit or sees another width than h."""
+        if self.geometry is not None:
+            return self._bound_by_geometry(shapes)
         bound = [(side, leg.bound(shapes, self.name)) for side, leg in self.legs]
         for side, view in bound:
-            if len(view.indices) != self.h:
+            if view.width != self.h:
                 raise BlockError(
-                    f"block {self.name!r}, side {side}, leg on {view.leg.tensor!r}: the leg sees {len(view.indices)} indices "
+                    f"block {self.name!r}, side {side}, leg on {view.leg.tensor!r}: the leg sees {view.width} indices "
                     f"on axis {view.axis} but {self.group} acts on {self.h}"
                 )
+        return bound
+
+    def _bound_by_geometry(self, shapes: Shapes) -> list[tuple[str, BoundLeg]]:
+        block = self.declared(self.geometry)
+        sides = dict(zip(factors_of(self.geometry), "GH", strict=True))
+        bound = [(sides[side], view) for side, view in block.bound(shapes)]
+        (group,), sizes = groups_of(self.geometry), block.sizes(shapes)
+        acting_on = group.numeric_shape(sizes=sizes)
+        if acting_on != self.group.numeric_shape():
+            raise BlockError(
+                f"block {self.name!r}: its group is {self.group}, but by its legs {self.geometry.name} is acted on by "
+                f"elements of shape {acting_on}"
+            )
         return bound
 
     def sizes(self, shapes: Shapes) -> tuple[int, int, int]:
@@ -166,9 +123,133 @@ class PairBlock:
             rows[side] += view.rows if view.leg.role == "factor" else 0
         return rows["G"], rows["H"], self.h
 
+    def dimension(self, shapes: Shapes) -> int:
+        """Dimension of the group."""
+        return self.group.dimension()
+
+    def with_legs(self, change: Callable[[Leg], Leg]) -> PairBlock:
+        """The same block with every leg changed."""
+        G, H = (tuple(map(change, legs)) for legs in (self.G, self.H))
+        return replace(self, G=G, H=H)
+
     def renamed(self, names: Mapping[str, str]) -> PairBlock:
         """The same block with every tensor name looked up in ``names`` (tied parameters under their one name)."""
-        return replace(self, G=_renamed(self.G, names), H=_renamed(self.H, names))
+        return replace(self, G=renamed_legs(self.G, names), H=renamed_legs(self.H, names))
+
+
+@dataclass(frozen=True)
+class DeclaredBlock:
+    """Parameters that are the factors of a declared geometry, which says how its group moves them and how far.
+
+    name:     of the block; differs from the names of other blocks and of parameters.
+    geometry: what ``qg.derive(symmetry, metric)`` returned; its certificate must hold.
+    legs:     factor -> one ``Leg`` or several, whose rows are stacked in order. A leg gives the axis of its parameter that is
+              the factor's columns; the other axes are the rows. A factor declared with one column also takes a vector: its
+              entries are the rows. Kept as pairs (factor, leg).
+    kind, layer, head: labels.
+
+    The sizes that the declaration names are bound by the shapes of the factors; each name must stand for one number. A leg's
+    ``offset`` and an action that is affine in its factor both say that the parameter is the factor minus a constant: only one
+    of them may. A leg with role "carried" is allowed where the factor's number of rows is a name that nothing else has.
+    """
+
+    name: str
+    geometry: Any = field(hash=False)
+    legs: Any
+    kind: str = ""
+    layer: int | None = None
+    head: int | None = None
+
+    def __post_init__(self) -> None:
+        _require_name("block", self.name)
+        where = f"block {self.name!r}"
+        require_geometry(self.geometry, where)
+        given = self.legs if isinstance(self.legs, Mapping) else _by_side(self.legs, where)
+        factors = factors_of(self.geometry)
+        if set(given) != set(factors):
+            raise BlockError(
+                f"{where}: legs must name the factors of {self.geometry.name}, {', '.join(factors)}; got "
+                f"{', '.join(map(str, given)) or 'none'}"
+            )
+        pairs: list[tuple[str, Leg]] = []
+        for factor in factors:
+            legs = checked_legs(given[factor], f"{where}, factor {factor}")
+            if not any(leg.role == "factor" for leg in legs):
+                raise BlockError(f"{where}: factor {factor} has no leg with role 'factor'")
+            if any(leg.role == "carried" for leg in legs) and factor not in free_rows(self.geometry):
+                raise BlockError(
+                    f"{where}: factor {factor} of {self.geometry.name} cannot carry legs along: the group acts on its rows, or "
+                    "their number is shared; make them rows of the factor"
+                )
+            pairs += [(factor, leg) for leg in legs]
+        object.__setattr__(self, "legs", tuple(pairs))
+
+    @property
+    def factors(self) -> tuple[str, ...]:
+        return tuple(factors_of(self.geometry))
+
+    def bound(self, shapes: Shapes) -> list[tuple[str, BoundLeg]]:
+        """All legs resolved against parameter shapes; ``BlockError`` naming factor, leg and sizes where one does not fit."""
+        bound = self._views(shapes)
+        self._sizes(bound)
+        return bound
+
+    def sizes(self, shapes: Shapes) -> dict[str, int]:
+        """The numbers that the declaration's names of sizes stand for."""
+        return self._sizes(self._views(shapes))
+
+    def dimension(self, shapes: Shapes) -> int:
+        """Dimension of the product of the groups."""
+        sizes = self.sizes(shapes)
+        return sum(group.dimension(sizes=sizes) for group in groups_of(self.geometry))
+
+    def with_geometry(self, geometry: Geometry) -> DeclaredBlock:
+        """The same legs moved by another geometry of the same factors."""
+        return replace(self, geometry=geometry)
+
+    def with_legs(self, change: Callable[[Leg], Leg]) -> DeclaredBlock:
+        """The same block with every leg changed."""
+        return replace(self, legs=tuple((side, change(leg)) for side, leg in self.legs))
+
+    def renamed(self, names: Mapping[str, str]) -> DeclaredBlock:
+        """The same block with every tensor name looked up in ``names`` (tied parameters under their one name)."""
+        return self.with_legs(lambda leg: renamed_legs((leg,), names)[0])
+
+    def _views(self, shapes: Shapes) -> list[tuple[str, BoundLeg]]:
+        columns = {name: shape[1] for name, shape in factors_of(self.geometry).items()}
+        return [(side, leg.bound(shapes, self.name, column=columns[side] == 1)) for side, leg in self.legs]
+
+    def _sizes(self, bound: Iterable[tuple[str, BoundLeg]]) -> dict[str, int]:
+        where = f"block {self.name!r}"
+        names: dict[str, list[str]] = {}
+        found: dict[str, tuple[int, int]] = {}
+        for side, view in bound:
+            names.setdefault(side, []).append(view.leg.tensor)
+            rows, width = found.get(side, (0, view.width))
+            if width != view.width:
+                raise BlockError(
+                    f"{where}, factor {side}: the leg on {view.leg.tensor!r} has {view.width} columns, those before it "
+                    f"({listed(names[side][:-1])}) have {width}: legs of a factor are stacked rows"
+                )
+            found[side] = (rows + (view.rows if view.leg.role == "factor" else 0), width)
+        return bound_sizes(self.geometry, found, names, where)
+
+
+def acting(block: PairBlock | DeclaredBlock) -> PairBlock | DeclaredBlock:
+    """The block as its group acts: a pair with a geometry of its own is a declared block."""
+    if isinstance(block, PairBlock) and block.geometry is not None:
+        return block.declared(block.geometry)
+    return block
+
+
+def _by_side(pairs: Any, where: str) -> dict[str, list[Leg]]:
+    """Legs given as pairs (factor, leg), as a block keeps them."""
+    found: dict[str, list[Leg]] = {}
+    for pair in pairs if isinstance(pairs, (tuple, list)) else ():
+        if not (isinstance(pair, tuple) and len(pair) == 2 and isinstance(pair[0], str)):
+            raise BlockError(f'{where}: legs must be a mapping such as {{"G": Leg(...)}}, got {pairs!r}')
+        found.setdefault(pair[0], []).append(pair[1])
+    return found
 
 
 @dataclass(frozen=True)
@@ -189,7 +270,7 @@ class ShiftBlock:
 
     def __post_init__(self) -> None:
         _require_name("shift", self.name)
-        object.__setattr__(self, "legs", _legs(self.legs, f"shift {self.name!r}"))
+        object.__setattr__(self, "legs", checked_legs(self.legs, f"shift {self.name!r}"))
         pairs = self.compensators if isinstance(self.compensators, (tuple, list)) else (self.compensators,)
         for pair in pairs:
             if not (isinstance(pair, (tuple, list)) and [type(item) for item in pair] == [Leg, str]):
@@ -206,11 +287,11 @@ class ShiftBlock:
             raise BlockError(
                 f"shift {self.name!r}: its first leg must be one row (a vector), it has {legs[0].rows} rows"
             )
-        width = len(legs[0].indices)
+        width = legs[0].width
         for view in [*legs, *(weight for weight, _ in weights)]:
-            if len(view.indices) != width:
+            if view.width != width:
                 raise BlockError(
-                    f"shift {self.name!r}: the leg on {view.leg.tensor!r} sees {len(view.indices)} indices, the first leg {width}"
+                    f"shift {self.name!r}: the leg on {view.leg.tensor!r} sees {view.width} indices, the first leg {width}"
                 )
         for weight, bias in weights:
             found = tuple(Leg(bias).bound(shapes, self.name).shape)
@@ -223,38 +304,14 @@ class ShiftBlock:
 
     def renamed(self, names: Mapping[str, str]) -> ShiftBlock:
         """The same block with every tensor name looked up in ``names`` (tied parameters under their one name)."""
-        weights = tuple((_renamed((leg,), names)[0], names.get(bias, bias)) for leg, bias in self.compensators)
-        return replace(self, legs=_renamed(self.legs, names), compensators=weights)
+        weights = tuple((renamed_legs((leg,), names)[0], names.get(bias, bias)) for leg, bias in self.compensators)
+        return replace(self, legs=renamed_legs(self.legs, names), compensators=weights)
 
 
-Block = PairBlock | ShiftBlock
-
-
-def _legs(legs: Leg | Iterable[Leg], where: str) -> tuple[Leg, ...]:
-    legs = (legs,) if isinstance(legs, Leg) or not isinstance(legs, Iterable) else tuple(legs)
-    if not legs or not all(isinstance(leg, Leg) for leg in legs):
-        raise BlockError(f"{where}: expected at least one Leg, got {legs!r}")
-    return legs
-
-
-def _integers(values: Any, where: str) -> tuple[int, ...]:
-    try:
-        found = [None if isinstance(value, bool) else index(value) for value in values]
-    except TypeError:
-        found = [None]
-    if isinstance(values, (str, bytes, Mapping)) or None in found:
-        raise BlockError(f"{where}: indices must be integers, such as range(0, 64), got {values!r}")
-    return tuple(i for i in found if i is not None)
+GroupBlock = PairBlock | DeclaredBlock
+Block = PairBlock | DeclaredBlock | ShiftBlock
 
 
 def _require_name(what: str, name: Any) -> None:
     if not isinstance(name, str) or not name:
         raise BlockError(f"a {what} needs a name, got {name!r}")
-
-
-def _renamed(legs: tuple[Leg, ...], names: Mapping[str, str]) -> tuple[Leg, ...]:
-    return tuple(replace(leg, tensor=names.get(leg.tensor, leg.tensor)) for leg in legs)
-
-
-def _some(numbers: Sequence[int], most: int = 5) -> str:
-    return ", ".join(map(str, numbers[:most])) + (", ..." if len(numbers) > most else "")

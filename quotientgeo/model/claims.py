@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from quotientgeo.errors import BlockError
-from quotientgeo.model.blocks import Block, BoundLeg, Leg, PairBlock, Shapes
+from quotientgeo.model.blocks import Block, BoundLeg, Leg, Shapes, ShiftBlock
 
 # what an entry may be, and what it may not be at the same time; one bias may take up the shifts of many heads
 EXCLUDES = {
@@ -68,7 +68,7 @@ class Claims:
 
 
 def _views(block: Block, shapes: Shapes) -> Iterable[tuple[str, BoundLeg]]:
-    if isinstance(block, PairBlock):
+    if not isinstance(block, ShiftBlock):
         for _, view in block.bound(shapes):
             yield view.leg.role, view
         return

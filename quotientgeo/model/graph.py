@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any, Literal, get_args
 
 import networkx as nx
@@ -13,13 +14,14 @@ from torch import Tensor, nn
 from quotientgeo.errors import ArgumentError, BlockError
 from quotientgeo.model.architectures.registry import attention_blocks, inside
 from quotientgeo.model.architectures.unknown import attention_like, unknown_architecture
-from quotientgeo.model.blocks import Block, Leg, PairBlock, ShiftBlock
+from quotientgeo.model.blocks import Block, DeclaredBlock, GroupBlock, Leg, PairBlock, ShiftBlock, acting
 from quotientgeo.model.claims import Claims
 from quotientgeo.model.coverage import Coverage, TensorCoverage
+from quotientgeo.model.geometries import group_text, require_one_offset
 from quotientgeo.model.inventory import inventory
 from quotientgeo.model.orbit import moved_state
 from quotientgeo.model.shifts import Translations
-from quotientgeo.model.stacks import PairStack, build_stacks
+from quotientgeo.model.stacks import DeclaredStack, PairStack, build_stacks
 from quotientgeo.model.verify import TOLERANCE, Forward, VerificationReport, run_verification
 
 SymmetriesName = Literal["attention", "paper", "none"]
@@ -50,7 +52,7 @@ def symmetry_graph(model: nn.Module, symmetries: SymmetriesName = "attention") -
         raise unknown_architecture(model)
     graph = SymmetryGraph(model, uncovered=[m.name for m in attention_like(model) if not inside(m.name, found)])
     seen: set[Any] = set()
-    blocks: list[Block] = [*pairs, *shifts]
+    blocks: list[PairBlock | ShiftBlock] = [*pairs, *shifts]
     for block in blocks:
         block = block.renamed(graph.names)
         legs = (block.G, block.H) if isinstance(block, PairBlock) else (block.legs, block.compensators)
@@ -75,13 +77,13 @@ class SymmetryGraph:
         self.parameters, self.names, self.aliases = found.parameters, found.one_name, found.aliases
         self._shapes = found.shapes
         self._claims = Claims(self._shapes)
-        self._blocks: dict[str, PairBlock] = {}
+        self._blocks: dict[str, GroupBlock] = {}
         self._shifts: dict[str, ShiftBlock] = {}
-        self._stacks: list[PairStack] | None = None
+        self._stacks: list[PairStack | DeclaredStack] | None = None
 
     @property
-    def blocks(self) -> tuple[PairBlock, ...]:
-        """Pair blocks in the order in which they were added."""
+    def blocks(self) -> tuple[GroupBlock, ...]:
+        """Pair blocks and declared blocks in the order in which they were added."""
         return tuple(self._blocks.values())
 
     @property
@@ -93,25 +95,40 @@ class SymmetryGraph:
         """Add a block of your own, with any legs; verified like every other.
 
         Raises ``BlockError`` where a leg does not fit the model (unknown tensor, not a parameter, index out of range, another
-        width than the group's) or an entry belongs to another block already; the graph is then unchanged.
+        size than the group's or the geometry's) or an entry belongs to another block already; the graph is then unchanged.
         """
-        if not isinstance(block, (PairBlock, ShiftBlock)):
-            raise BlockError(f"graph.add takes a PairBlock or a ShiftBlock, got {type(block).__name__}")
+        if not isinstance(block, (PairBlock, DeclaredBlock, ShiftBlock)):
+            raise BlockError(
+                f"graph.add takes a PairBlock, a DeclaredBlock or a ShiftBlock, got {type(block).__name__}"
+            )
         if block.name in self._blocks or block.name in self._shifts or block.name in self.names:
             raise BlockError(
                 f"the name {block.name!r} is taken: block names must differ from each other and from parameters"
             )
         block = block.renamed(self.names)
         self._refuse_buffers(block)
+        if not isinstance(block, ShiftBlock):
+            require_one_offset(acting(block), self._shapes)
         self._claims.add(block)
-        if isinstance(block, PairBlock):
-            self._blocks[block.name] = block
-        else:
+        if isinstance(block, ShiftBlock):
             self._shifts[block.name] = block
+        else:
+            self._blocks[block.name] = block
         self._stacks = None
 
-    def stacks(self) -> list[PairStack]:
-        """All pair blocks, those of one shape (n, m, h), group and geometry as one batched tensor.
+    @property
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """Shapes of the parameters."""
+        return {name: tuple(shape) for name, shape in self._shapes.items()}
+
+    def block(self, name: str) -> GroupBlock:
+        """The pair block or declared block of this name."""
+        if name not in self._blocks:
+            raise BlockError(f"no block is called {name!r}")
+        return self._blocks[name]
+
+    def stacks(self) -> list[PairStack | DeclaredStack]:
+        """All blocks, those of one shape, group and geometry as one batched tensor per factor.
 
         Raises ``BlockError`` where a leg is "carried" but no shift block frees its entries.
         """
@@ -141,8 +158,7 @@ class SymmetryGraph:
                 part.add(shift)
         for block in self.blocks:
             if block.name in names:
-                G, H = (tuple(part._as_row(block, leg) for leg in legs) for legs in (block.G, block.H))
-                part.add(replace(block, G=G, H=H))
+                part.add(block.with_legs(partial(part._as_row, block)))
         return part
 
     def verify(
@@ -224,16 +240,17 @@ class SymmetryGraph:
             counts = (int(factor.sum()), int(frozen.sum()), int(rest.sum()))
             tensors[name] = TensorCoverage(shape, *counts, reasons=reasons.get(name, {}))
         kinds = Counter(block.kind or "unnamed kind" for block in self._all)
-        redundant = sum(block.group.dimension() for block in self.blocks)
+        redundant = sum(block.dimension(self._shapes) for block in self.blocks)
         redundant += sum(len(shift.bound(self._shapes)[0][0].indices) for shift in self.shifts)
         return Coverage(tensors, dict(kinds), redundant, self.uncovered)
 
     @property
     def graph(self) -> nx.DiGraph[str]:
-        """Block nodes (``node="block"``: kind, layer, head, group, n, m, h), parameter nodes (``node="parameter"``: shape,
-        storage, tied) and an edge from a block to each parameter that it sees, with ``legs``: pairs (side, Leg).
+        """Block nodes (``node="block"``: kind, layer, head, group, geometry and n, m, h of a pair, sizes of a declared block),
+        parameter nodes (``node="parameter"``: shape, storage, tied) and an edge from a block to each parameter that it sees,
+        with ``legs``: pairs (side, Leg).
 
-        Sides are "G" and "H" for pair blocks; "shift", "compensator" and "bias" for shifts.
+        Sides are "G" and "H" for pair blocks, the factors for declared ones; "shift", "compensator" and "bias" for shifts.
         """
         graph: nx.DiGraph[str] = nx.DiGraph()
         for name, p in self.parameters.items():
@@ -242,9 +259,13 @@ class SymmetryGraph:
                 name, node="parameter", shape=tuple(p.shape), storage=p.untyped_storage().data_ptr(), tied=tied
             )
         for block in self.blocks:
-            n, m, h = block.sizes(self._shapes)
-            labels = {"kind": block.kind, "layer": block.layer, "head": block.head, "group": block.group}
-            graph.add_node(block.name, node="block", n=n, m=m, h=h, **labels)
+            labels: dict[str, Any] = {"kind": block.kind, "layer": block.layer, "head": block.head}
+            labels["geometry"] = _geometry_name(block)
+            if isinstance(block, PairBlock):
+                labels |= dict(zip("nmh", block.sizes(self._shapes), strict=True)) | {"group": block.group}
+            else:
+                labels |= {"sizes": block.sizes(self._shapes), "group": group_text(block.geometry)}
+            graph.add_node(block.name, node="block", **labels)
             _add_edges(graph, block.name, block.legs)
         for shift in self.shifts:
             h = len(shift.bound(self._shapes)[0][0].indices)
@@ -269,13 +290,13 @@ class SymmetryGraph:
             raise BlockError(f"the model has no parameter {name!r}")
         return self.names[name]
 
-    def _bound_carried(self) -> Iterable[tuple[PairBlock, Leg]]:
+    def _bound_carried(self) -> Iterable[tuple[GroupBlock, Leg]]:
         for block in self.blocks:
             for _, view in block.bound(self._shapes):
                 if view.leg.role == "carried" and "" in self._claims.owners("shift", view):
                     yield block, view.leg
 
-    def _as_row(self, block: PairBlock, leg: Leg) -> Leg:
+    def _as_row(self, block: GroupBlock, leg: Leg) -> Leg:
         freed = leg.role == "factor" or "" not in self._claims.owners("shift", leg.bound(self._shapes, block.name))
         return leg if freed else replace(leg, role="factor")
 
@@ -288,13 +309,17 @@ class SymmetryGraph:
         return found
 
     def _refuse_buffers(self, block: Block) -> None:
-        legs = [leg for _, leg in block.legs] if isinstance(block, PairBlock) else [*block.legs]
+        legs = [*block.legs] if isinstance(block, ShiftBlock) else [leg for _, leg in block.legs]
         buffers = dict(self.model.named_buffers())
         for leg in legs:
             if leg.tensor in buffers:
                 raise BlockError(
                     f"block {block.name!r}: {leg.tensor!r} is a buffer, not a parameter: a group acts on parameters only"
                 )
+
+
+def _geometry_name(block: GroupBlock) -> str | None:
+    return None if block.geometry is None else str(block.geometry.name)
 
 
 def _add_edges(graph: nx.DiGraph[str], block: str, legs: Iterable[tuple[str, Leg]]) -> None:

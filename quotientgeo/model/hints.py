@@ -24,7 +24,7 @@ def hints(graph: SymmetryGraph, failed: Collection[str]) -> tuple[str, ...]:
             "one, so a value bias is not part of the output bias any more; measure in evaluation mode, or with "
             "symmetries='paper', where value biases are rows of the value factor"
         )
-    blocks = [block for block in graph.blocks if block.name in failed]
+    blocks = [block for block in graph.blocks if block.name in failed and isinstance(block, PairBlock)]
     missing = [(block, side, bias) for block in blocks for side, bias in missing_biases(graph, block)]
     for block, side, bias in missing[:_MOST]:
         found.append(
@@ -45,6 +45,8 @@ def missing_biases(graph: SymmetryGraph, block: PairBlock) -> Iterator[tuple[str
         if bias is None or bias in legs or leg.lead is not None:
             continue
         shape = graph.parameters[leg.tensor].shape
+        if leg.axis is None:
+            continue
         axis = leg.axis % len(shape)
         output = 0 if isinstance(graph.model.get_submodule(prefix), nn.Linear) else axis
         if axis == output and tuple(graph.parameters[bias].shape) == (shape[axis],):

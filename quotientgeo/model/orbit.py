@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping
 from numbers import Real
 from operator import index
 from typing import TYPE_CHECKING, Any
@@ -12,16 +12,32 @@ from torch import Tensor
 
 from quotientgeo.errors import ArgumentError, SymmetryError
 from quotientgeo.model.blocks import PairBlock
+from quotientgeo.model.geometries import groups_of
 from quotientgeo.model.inventory import storage_key
+from quotientgeo.model.stacks import DeclaredStack, Element
 
 if TYPE_CHECKING:
     from quotientgeo.model.graph import SymmetryGraph
 
 
-def random_elements(blocks: Iterable[PairBlock], generator: torch.Generator, condition: float) -> dict[str, Tensor]:
-    """One element A (h, h) per block, float64, drawn in the order of the blocks' names."""
-    ordered = sorted(blocks, key=lambda block: block.name)
-    return {block.name: block.group.random_element(generator, condition=condition) for block in ordered}
+def random_elements(graph: SymmetryGraph, generator: torch.Generator, condition: float) -> dict[str, Element]:
+    """One element per block, a matrix for each group of its product, float64, drawn in the order of the blocks' names."""
+    sizes = {
+        block.name: stack.sizes
+        for stack in graph.stacks()
+        if isinstance(stack, DeclaredStack)
+        for block in stack.blocks
+    }
+    found: dict[str, Element] = {}
+    for block in sorted(graph.blocks, key=lambda block: block.name):
+        if isinstance(block, PairBlock) and block.geometry is None:
+            found[block.name] = (block.group.random_element(generator, condition=condition),)
+        else:
+            found[block.name] = tuple(
+                group.random_element(generator, condition=condition, sizes=sizes[block.name])
+                for group in groups_of(block.geometry)
+            )
+    return found
 
 
 def checked_seed(seed: Any) -> int:
@@ -39,21 +55,21 @@ def raised(parameters: dict[str, Any]) -> dict[str, Tensor]:
     }
 
 
-def act(graph: SymmetryGraph, params: dict[str, Tensor], elements: dict[str, Tensor]) -> dict[str, Tensor]:
+def act(graph: SymmetryGraph, params: dict[str, Tensor], elements: Mapping[str, Element]) -> dict[str, Tensor]:
     """``params`` with every block that has an element moved by it; the others stay exactly where they are."""
     for stack in graph.stacks():
-        chosen = stacked(stack.blocks, elements, like=params[stack.names[0]])
-        if chosen is not None:
-            params = stack.act(params, chosen)
+        if any(block.name in elements for block in stack.blocks):
+            params = stack.moved(params, elements)
     return params
 
 
-def stacked(blocks: Sequence[PairBlock], elements: dict[str, Tensor], like: Tensor) -> Tensor | None:
-    """Elements (B, h, h) in the order of ``blocks``, the identity where a block has none; None where no block has one."""
-    if not any(block.name in elements for block in blocks):
-        return None
-    identity = torch.eye(blocks[0].h, dtype=torch.float64)
-    return torch.stack([elements.get(block.name, identity) for block in blocks]).to(like)
+def identities(graph: SymmetryGraph) -> dict[str, Element]:
+    """The neutral element of every block."""
+    found: dict[str, Element] = {}
+    for stack in graph.stacks():
+        one = stack.identity() if isinstance(stack, DeclaredStack) else (torch.eye(stack.h, dtype=torch.float64),)
+        found |= {block.name: one for block in stack.blocks}
+    return found
 
 
 def moved_state(graph: SymmetryGraph, seed: int, condition: float, translations: float) -> dict[str, Any]:
@@ -61,7 +77,7 @@ def moved_state(graph: SymmetryGraph, seed: int, condition: float, translations:
     if not (isinstance(translations, Real) and 0.0 <= translations < float("inf")):
         raise ArgumentError(f"translations must be a finite number >= 0, got {translations!r}")
     generator = torch.Generator().manual_seed(checked_seed(seed))
-    params = act(graph, raised(dict(graph.parameters)), random_elements(graph.blocks, generator, condition))
+    params = act(graph, raised(dict(graph.parameters)), random_elements(graph, generator, condition))
     if translations:
         amounts = {
             name: translations * torch.randn(value.shape, generator=generator, dtype=torch.float64).to(value.device)

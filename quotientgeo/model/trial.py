@@ -9,10 +9,15 @@ import torch
 from torch import Tensor
 
 from quotientgeo.errors import NonFiniteLossError
+from quotientgeo.groups import GL
+from quotientgeo.model.blocks import GroupBlock, PairBlock
+from quotientgeo.model.geometries import groups_of
 from quotientgeo.model.inventory import large_tables
-from quotientgeo.model.orbit import act, random_elements
+from quotientgeo.model.onesided import one_sided
+from quotientgeo.model.orbit import act, identities, random_elements
 from quotientgeo.model.probe import Probe
 from quotientgeo.model.scales import LAST_BITS, Scales, distances
+from quotientgeo.model.stacks import Element, PairStack
 
 if TYPE_CHECKING:
     from quotientgeo.model.graph import SymmetryGraph
@@ -35,13 +40,10 @@ class Trial:
     def __init__(self, graph: SymmetryGraph, probe: Probe, seed: int, base: Params, rounding: Params | None = None):
         self.graph, self.probe, self.seed = graph, probe, seed
         # through the same operations as every motion: another layout in memory would be another rounding
-        self.base = act(graph, base, {b.name: torch.eye(b.h, dtype=torch.float64) for b in graph.blocks})
+        self.base = act(graph, base, identities(graph))
         self.kinds = {b.name: b.kind for b in graph.blocks} | {s.name: s.kind for s in graph.shifts}
         generator = torch.Generator().manual_seed(seed)
-        self.elements = {
-            name: A * LARGEST_SCALE ** float(2 * torch.rand((), generator=generator) - 1)
-            for name, A in random_elements(graph.blocks, generator, CONDITION).items()
-        }
+        self.elements = _rescaled(graph, random_elements(graph, generator, CONDITION), generator)
         self.amounts = {
             name: torch.randn(value.shape, generator=generator, dtype=torch.float64).to(value)
             for name, value in sorted(graph.translations.amounts(self.base).items())
@@ -62,14 +64,15 @@ class Trial:
 
         Factors move by G + e U (V' G) and H + e U (V' H) with random U, V, so that zero rows (a fresh bias) take part and the
         gauge does not matter; trained entries of the rest move by w (1 + e u), so that exact zeros stay zero, as they do in a
-        measure. Large embedding tables, whose rows are inputs like any other, stay: another copy would be the largest of all.
+        measure. Factors of a declared geometry move by e |X| / sqrt(entries) in every entry. Large embedding tables, whose rows
+        are inputs like any other, stay: another copy would be the largest of all.
         """
         generator = torch.Generator().manual_seed(self.seed + 2)
         kept = large_tables(self.graph.model)
         params = {name: w if name in kept else self._rescaled(name, w, generator) for name, w in self.base.items()}
         for stack in self.graph.stacks():
-            G, H = (_mixed_rows(factor, generator) for factor in stack.read(params))
-            params = stack.write(params, G, H)
+            change = _mixed_rows if isinstance(stack, PairStack) else _shaken
+            params = stack.write(params, *(change(factor, generator) for factor in stack.read(params)))
         return Trial(self.graph, self.probe, self.seed, params, self.rounding)
 
     def _rounding(self) -> Params:
@@ -123,27 +126,39 @@ class Trial:
             return self.scales.change(self._outputs(params))
 
     def controls(self) -> dict[str, float | None]:
-        """Per block, |d outputs / d A| at A = I of the motion of G alone, relative to the outputs; from one backward pass of a
-        random combination of them. Of a shift the motion of its first leg alone; of one without other parts, see ``_borrowed``.
+        """Per pair, |d outputs / d A| at A = I of the motion of G alone, relative to the outputs; from one backward pass of a
+        random combination of them. Of a declared block see ``one_sided``; of a shift the motion of its first leg alone; of one
+        without other parts, see ``_borrowed``.
         """
-        stacks = self.graph.stacks()
-        moves = [torch.eye(s.h).expand(len(s), -1, -1).to(self.base[s.names[0]]).clone() for s in stacks]
+        stacks, leaves = self.graph.stacks(), []
         amounts = {name: torch.zeros_like(t) for name, t in self.amounts.items()}
-        inputs = [t.requires_grad_() for t in (*moves, *amounts.values())]
         params = self.base
-        for stack, elements in zip(stacks, moves, strict=True):
-            params = stack.act(params, elements, sides="G")
+        for stack in stacks:
+            if isinstance(stack, PairStack):
+                A = torch.eye(stack.h).expand(len(stack), -1, -1).to(self.base[stack.names[0]]).clone()
+                leaves.append([A.requires_grad_()])
+                params = stack.act(params, A, sides="G")
+            else:
+                leaves.append([factor.detach().clone().requires_grad_() for factor in stack.read(params)])
+                params = stack.write(params, *leaves[-1])
+        for t in amounts.values():
+            t.requires_grad_()
         params = self.graph.translations.apply(params, amounts, alone=True)
         combination = self.scales.combination(self._outputs(params), torch.Generator().manual_seed(self.seed + 1))
         if not combination.requires_grad:
             return self._finite_controls()
-        gradients = torch.autograd.grad(combination, inputs, allow_unused=True)
+        inputs = [leaf for own in leaves for leaf in own] + list(amounts.values())
+        gradients = iter(torch.autograd.grad(combination, inputs, allow_unused=True, materialize_grads=True))
         found: dict[str, float | None] = {}
-        for stack, g in zip(stacks, gradients, strict=False):
-            norms = [0.0] * len(stack) if g is None else g.flatten(1).norm(dim=1).tolist()
-            found |= {block.name: norm for block, norm in zip(stack.blocks, norms, strict=True)}
-        for name, g in zip(amounts, gradients[len(stacks) :], strict=True):
-            found[name] = 0.0 if g is None else float(g.norm())
+        for stack, own in zip(stacks, leaves, strict=True):
+            slopes = [next(gradients) for _ in own]
+            if isinstance(stack, PairStack):
+                powers = slopes[0].flatten(1).norm(dim=1).tolist()
+            else:
+                powers = one_sided(stack, [leaf.detach() for leaf in own], slopes, self.seed)
+            blocks: tuple[GroupBlock, ...] = stack.blocks
+            found |= {block.name: power for block, power in zip(blocks, powers, strict=True)}
+        found |= {name: float(g.norm()) for name, g in zip(amounts, gradients, strict=True)}
         return found | self._borrowed(found)
 
     def _finite_controls(self) -> dict[str, float | None]:
@@ -151,10 +166,13 @@ class Trial:
         found: dict[str, float | None] = {}
         with torch.no_grad():
             for stack in self.graph.stacks():
-                for i, block in enumerate(stack.blocks):
-                    elements = torch.eye(stack.h).expand(len(stack), -1, -1).to(self.base[stack.names[0]]).clone()
-                    elements[i] = self.elements[block.name]
-                    found[block.name] = self.scales.change(self._outputs(stack.act(self.base, elements, sides="G")))
+                for block in stack.blocks:
+                    own = {block.name: self.elements[block.name]}
+                    changes = [
+                        self.scales.change(self._outputs(stack.moved(self.base, own, sides=(side,))))
+                        for side in (("G",) if isinstance(stack, PairStack) else stack.sides)
+                    ]
+                    found[block.name] = max(changes)
             for name, t in self.amounts.items():
                 params = self.graph.translations.apply(self.base, {name: t}, alone=True)
                 found[name] = self.scales.change(self._outputs(params))
@@ -169,6 +187,28 @@ class Trial:
                 carried = [found[name] or 0.0 for name in self.graph.carriers(shift)]
                 borrowed[shift.name] = max(carried) if carried else (None if found[shift.name] else 0.0)
         return borrowed
+
+
+def _rescaled(graph: SymmetryGraph, elements: dict[str, Element], generator: torch.Generator) -> dict[str, Element]:
+    """Elements of GL times a random number each: drawn with determinant one, they would pass for their own subgroup."""
+
+    def rescaled(A: Tensor) -> Tensor:
+        return A * LARGEST_SCALE ** float(2 * torch.rand((), generator=generator) - 1)
+
+    found = {}
+    for name, parts in elements.items():
+        block = graph.block(name)
+        own = [block.group] if isinstance(block, PairBlock) else groups_of(block.geometry)
+        found[name] = tuple(rescaled(A) if isinstance(group, GL) else A for group, A in zip(own, parts, strict=True))
+    return found
+
+
+def _shaken(factor: Tensor, generator: torch.Generator) -> Tensor:
+    """Every entry of X (B, rows, columns) moved by a Gaussian number times e |X| / sqrt(entries); of a factor of zeros by e."""
+    size = factor.flatten(1).norm(dim=1) / factor[0].numel() ** 0.5
+    size = torch.where(size > 0, size, 1.0)[:, None, None]
+    noise = torch.randn(factor.shape, generator=generator, dtype=torch.float64).to(factor)
+    return factor + NEARBY * size * noise
 
 
 def _last_bits(w: Tensor, generator: torch.Generator) -> Tensor:

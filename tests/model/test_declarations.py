@@ -46,7 +46,7 @@ def test_overlaps_are_refused_and_leave_the_graph_as_it_was():
     )
     with pytest.raises(BlockError, match="the name 'two' is taken"):
         graph.add(pair("two", G=columns))
-    with pytest.raises(BlockError, match="takes a PairBlock or a ShiftBlock, got str"):
+    with pytest.raises(BlockError, match="takes a PairBlock, a DeclaredBlock or a ShiftBlock, got str"):
         graph.add("two")
 
 

@@ -44,7 +44,7 @@ def test_a_wrong_leg_on_a_fresh_bias_is_found(side):
     with torch.no_grad():  # at the very weights nothing shows
         base = raised(dict(graph.parameters))
         probe = Probe(graph.model, token_batch(), None)
-        moved = act(graph, base, random_elements(graph.blocks, torch.Generator().manual_seed(0), 10.0))
+        moved = act(graph, base, random_elements(graph, torch.Generator().manual_seed(0), 10.0))
         assert (probe(moved, 0)["output"] - probe(base, 0)["output"]).abs().max() < 1e-14
     report = graph.verify(token_batch())
     assert {entry.status for entry in report.entries} == {"failed"}
@@ -136,7 +136,7 @@ def test_the_point_close_by_does_not_depend_on_the_gauge():
         return Trial(graph, probe, 0, params)
 
     here = at(raised(dict(graph.parameters)))
-    elements = random_elements(graph.blocks, torch.Generator().manual_seed(1), 1e4)
+    elements = random_elements(graph, torch.Generator().manual_seed(1), 1e4)
     there = at(act(graph, here.base, elements))
     one, other = here.nearby(), there.nearby()
     scale = here.reference["output"].abs().max()
@@ -168,8 +168,8 @@ def test_a_group_that_is_right_only_up_to_scale_is_found():
     model.forward = lambda x: (model.a @ model.b.mT + torch.linalg.det(model.a)) @ x
     graph = qg.SymmetryGraph(model.eval())
     graph.add(qg.PairBlock("sl", qg.GL(2), (qg.Leg("a", axis=1),), (qg.Leg("b", axis=1),)))
-    elements = random_elements(graph.blocks, torch.Generator().manual_seed(0), 10.0)
-    assert float(torch.linalg.det(elements["sl"])) == pytest.approx(1.0)
+    elements = random_elements(graph, torch.Generator().manual_seed(0), 10.0)
+    assert float(torch.linalg.det(elements["sl"][0])) == pytest.approx(1.0)
     assert [entry.status for entry in graph.verify((torch.ones(2),)).entries] == ["failed"]
 
 

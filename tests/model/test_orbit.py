@@ -42,10 +42,10 @@ def test_the_function_stays_and_the_weights_move(condition, translations):
 
 
 def test_condition_one_is_a_rotation_and_others_have_their_condition():
-    blocks = graph_of(tiny()).blocks
+    graph = graph_of(tiny())
     for condition in (1.0, 10.0, 1e3):
         generator = torch.Generator().manual_seed(0)
-        for A in random_elements(blocks, generator, condition).values():
+        for (A,) in random_elements(graph, generator, condition).values():
             assert torch.linalg.cond(A) == pytest.approx(condition, rel=1e-9)
             assert torch.linalg.det(A) == pytest.approx(1.0, rel=1e-9)
     rotated = graph_of(tiny().double()).move(condition=1.0)
@@ -111,7 +111,7 @@ def test_memory_shared_by_two_parameter_objects_moves_once():
     graph = qg.SymmetryGraph(model)
     graph.add(qg.PairBlock("b", qg.GL(8), (qg.Leg("embed.weight", axis=1),), (qg.Leg("positions", axis=1),)))
     state = graph.move(seed=2, condition=10.0)
-    A = random_elements(graph.blocks, torch.Generator().manual_seed(2), 10.0)["b"]
+    A = random_elements(graph, torch.Generator().manual_seed(2), 10.0)["b"][0]
     torch.testing.assert_close(state["embed.weight"], model.embed.weight.detach() @ torch.linalg.inv(A))
     assert state["head.weight"] is state["embed.weight"]
 
