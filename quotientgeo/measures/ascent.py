@@ -13,7 +13,6 @@ import torch
 from torch import Tensor, nn
 
 from quotientgeo.errors import LossError, NonFiniteLossError, SymmetryError
-from quotientgeo.geometry.pair import PairGeometry
 from quotientgeo.measures.charts import Atlas
 from quotientgeo.measures.maximiser import Ascent, auto_pgd
 from quotientgeo.measures.objective import Objective
@@ -101,7 +100,7 @@ class BatchAscent:
         best, best_start, traces = None, 0, []
         for start in range(settings.starts):
             known = None if start or stationary else reference
-            ascent = self._ascend(settings, batch_index, start, known, progress)
+            ascent = self._ascend(settings, batch_index, start, known, reference[1], progress)
             traces.append(ascent.values.tolist())
             if not bool(ascent.finite):
                 self._diagnose(ascent, start)
@@ -116,14 +115,16 @@ class BatchAscent:
         batch_index: int,
         start: int,
         known: tuple[Tensor, Tensor] | None,
+        gradient: Tensor,
         progress: Progress | None,
     ) -> Ascent:
-        """One start: the first at w itself, where the gradient is ``known``, the others at random on the sphere."""
+        """One start: the first at w itself, where the gradient is ``known``, the others at random on the sphere; ``gradient``
+        is that at w, where some charts know no other direction."""
         generator = torch.Generator().manual_seed(start_seed(settings.seed, batch_index, start))
         return auto_pgd(
             self.value_and_gradient,
             self.value,
-            self.atlas.random_point(generator, settings.rho) if known is None else self.atlas.zero(),
+            self.atlas.random_point(generator, settings.rho, gradient) if known is None else self.atlas.zero(),
             radius=settings.rho,
             steps=settings.steps,
             known=known,
@@ -149,8 +150,8 @@ class BatchAscent:
     def _diagnose(self, ascent: Ascent, start: int) -> None:
         """Name the reason of a non-finite loss: a collapsing geodesic where one is found, else the loss itself."""
         step = int((~torch.isfinite(ascent.values)).nonzero()[0])
-        for chart, piece in zip(self.problem.pairs, self.atlas.pieces(ascent.first_bad_point), strict=False):
-            chart.geometry.require_regular(chart.unflatten(piece.double()), [b.name for b in chart.stack.blocks])
+        for chart, piece in zip(self.problem.blocks, self.atlas.pieces(ascent.first_bad_point), strict=False):
+            chart.require_regular(piece)
         raise NonFiniteLossError(
             f"the loss became {float(ascent.values[step])} at step {step} of start {start} (inside the ball): "
             "the model overflows there; use a smaller rho or a wider dtype"
@@ -191,14 +192,11 @@ class BatchAscent:
 
     def _refined_maximum(self, z: Tensor, maximum: float) -> float:
         """Double the integrator's steps until the end point at the maximiser is settled; the loss there is the value."""
-        refined: list[PairGeometry] = []
-        for chart, piece in zip(self.problem.pairs, self.atlas.pieces(z), strict=False):
-            at, names = chart.unflatten(piece.double()), [block.name for block in chart.stack.blocks]
-            chart.geometry.require_regular(at, names)
-            refined.append(chart.geometry.with_steps(chart.geometry.settled_steps(at, names)))
-        if all(new.steps == chart.geometry.steps for new, chart in zip(refined, self.problem.pairs, strict=True)):
+        charts = self.problem.blocks
+        refined = [chart.settled(piece) for chart, piece in zip(charts, self.atlas.pieces(z), strict=False)]
+        if all(new.steps == chart.steps for new, chart in zip(refined, charts, strict=True)):
             return maximum
-        self.problem = self.problem.with_geometries(refined)
+        self.problem = self.problem.with_blocks(refined)
         self.atlas = self.problem.atlas(self.seen)
         self.workspace = self.atlas.workspace(self.seen.tables)
         settled = float(self.value(z))

@@ -10,6 +10,7 @@ from typing import Any, get_args
 from quotientgeo.errors import ArgumentError
 from quotientgeo.geometry.pair import GeodesicName, MetricName
 from quotientgeo.measures.ascent import Settings
+from quotientgeo.model.geometries import Geometry, require_geometry
 from quotientgeo.model.graph import SYMMETRIES, SymmetriesName
 
 MEASURES = ("geodesic", "adaptive", "euclidean")
@@ -25,7 +26,7 @@ class Call:
     """What was asked for. ``metric``, ``geodesic`` and ``symmetries`` only mean something where blocks are used."""
 
     measure: str
-    metric: MetricName
+    metric: MetricName | Geometry
     geodesic: GeodesicName
     symmetries: SymmetriesName
     unverified: str
@@ -35,7 +36,10 @@ class Call:
 
     def __post_init__(self) -> None:
         _one_of("measure", self.measure, MEASURES)
-        _one_of("metric", self.metric, METRICS)
+        if hasattr(self.metric, "certificate"):
+            require_geometry(self.metric, "metric")
+        else:
+            _one_of("metric", self.metric, METRICS)
         _one_of("geodesic", self.geodesic, GEODESICS)
         _one_of("symmetries", self.symmetries, SYMMETRIES)
         _one_of("unverified", self.unverified, UNVERIFIED)
@@ -52,6 +56,10 @@ class Call:
             _whole("micro_batch_size", self.micro_batch_size, least=1)
 
     @property
+    def metric_name(self) -> str:
+        return self.metric if isinstance(self.metric, str) else self.metric.name
+
+    @property
     def uses_blocks(self) -> bool:
         return self.measure == "geodesic" and self.symmetries != "none"
 
@@ -59,7 +67,7 @@ class Call:
         """A note for each argument that was given another value than its default, and changes nothing here."""
         if self.uses_blocks:
             return []
-        given: dict[str, Any] = {"metric": self.metric, "geodesic": self.geodesic}
+        given: dict[str, Any] = {"metric": self.metric_name, "geodesic": self.geodesic}
         why = "symmetries='none' declares no block"
         if self.measure != "geodesic":
             given |= {"symmetries": self.symmetries}

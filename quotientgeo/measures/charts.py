@@ -7,7 +7,7 @@ A chart owns some entries of the parameters and a stretch of z. ``Atlas`` joins 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 import torch
@@ -19,7 +19,7 @@ from quotientgeo.geometry.pair import PairGeometry
 from quotientgeo.measures.movers import DifferentiatedMover, ElementwiseMover, PairMover
 from quotientgeo.measures.tables import Table
 from quotientgeo.measures.workspace import Mover, Parameters, Workspace
-from quotientgeo.model.stacks import PairStack
+from quotientgeo.model.stacks import FactorStack, PairStack
 
 
 class Chart(Protocol):
@@ -35,14 +35,36 @@ class Chart(Protocol):
     def mover(self, base: Parameters, tables: Mapping[str, Table]) -> Mover:
         """The same map in place, with its pullback; an embedding in ``tables`` is handed on as its read rows alone."""
 
-    def random_direction(self, generator: torch.Generator) -> Tensor:
-        """An isotropic Gaussian direction in the chart's tangent space, independent of the gauge, on the CPU in float64."""
+    def random_direction(self, generator: torch.Generator, gradient: Tensor | None = None) -> Tensor:
+        """A Gaussian direction in the chart's tangent space, independent of the gauge, on the CPU in float64; isotropic where
+        that can be. ``gradient`` (d,) is that at z = 0, for charts that know no other direction."""
 
     def shares(self, x: Tensor, y: Tensor) -> dict[str, Tensor]:
         """Sum of x y, float64, over the coordinates of each block or tensor, by its name; x and y of shape (d,)."""
 
     def squared_norm(self, z: Tensor) -> Tensor:
         """|xi|^2 of the displacement that z stands for, by the metric's own formula in float64, not by |z|^2."""
+
+
+class BlockChart(Chart, Protocol):
+    """A chart of a stack of blocks, moved along geodesics."""
+
+    @property
+    def stack(self) -> FactorStack: ...
+
+    @property
+    def steps(self) -> int | None:
+        """Runge-Kutta steps of its geodesics, None where nothing is integrated."""
+
+    def require_regular(self, z: Tensor) -> None:
+        """Raise GeodesicCollapseError where the geodesic along z runs out of the domain of the geometry."""
+
+    def settled(self, z: Tensor) -> BlockChart:
+        """The same chart with as many steps as its geodesic along z needs.
+
+        Raises:
+            GeodesicAccuracyError, GeodesicCollapseError: there is no such number.
+        """
 
 
 @dataclass(frozen=True)
@@ -81,7 +103,7 @@ class PairChart:
     def mover(self, base: Parameters, tables: Mapping[str, Table]) -> Mover:
         return PairMover(self) if FirstOrder.suits(self.geometry) else DifferentiatedMover(self)
 
-    def random_direction(self, generator: torch.Generator) -> Tensor:
+    def random_direction(self, generator: torch.Generator, gradient: Tensor | None = None) -> Tensor:
         return self.flatten(draw_start(self.geometry.frames, generator)).cpu()
 
     def shares(self, x: Tensor, y: Tensor) -> dict[str, Tensor]:
@@ -91,6 +113,22 @@ class PairChart:
 
     def squared_norm(self, z: Tensor) -> Tensor:
         return self.geometry.squared_norm(self.unflatten(z.double())).sum()
+
+    @property
+    def steps(self) -> int | None:
+        return self.geometry.steps
+
+    @property
+    def _names(self) -> list[str]:
+        return [block.name for block in self.stack.blocks]
+
+    def require_regular(self, z: Tensor) -> None:
+        self.geometry.require_regular(self.unflatten(z.double()), self._names)
+
+    def settled(self, z: Tensor) -> PairChart:
+        at = self.unflatten(z.double())
+        self.geometry.require_regular(at, self._names)
+        return replace(self, geometry=self.geometry.with_steps(self.geometry.settled_steps(at, self._names)))
 
 
 @dataclass(frozen=True)
@@ -129,7 +167,7 @@ class ElementwiseChart:
     def mover(self, base: Parameters, tables: Mapping[str, Table]) -> Mover:
         return ElementwiseMover(self.stretches, base, tables)
 
-    def random_direction(self, generator: torch.Generator) -> Tensor:
+    def random_direction(self, generator: torch.Generator, gradient: Tensor | None = None) -> Tensor:
         parts = []
         for stretch in self.stretches:
             draw = torch.randn(stretch.scale.shape, generator=generator, dtype=torch.float64)
@@ -184,18 +222,21 @@ class Atlas:
     def workspace(self, tables: Mapping[str, Table] | None = None) -> Workspace:
         """The map of ``parameters`` in place, for first-order work; embeddings in ``tables`` consist of their read rows alone.
 
-        Elementwise charts come first in it: pair charts then write their own entries over what those copied.
+        Elementwise charts come first in it: charts of blocks then write their own entries over what those copied.
         """
-        order = sorted(range(len(self.charts)), key=lambda i: isinstance(self.charts[i], PairChart))
+        order = sorted(range(len(self.charts)), key=lambda i: not isinstance(self.charts[i], ElementwiseChart))
         movers = [self.charts[i].mover(self.base, tables or {}) for i in range(len(self.charts))]
         return Workspace(movers, [chart.dimension for chart in self.charts], self.base, order)
 
     def zero(self) -> Tensor:
         return torch.zeros(self.dimension, dtype=self._like.dtype, device=self._like.device)
 
-    def random_point(self, generator: torch.Generator, radius: float) -> Tensor:
-        """A point on the sphere |z| = radius in an isotropic direction that does not depend on the gauge."""
-        direction = torch.cat([chart.random_direction(generator) for chart in self.charts])
+    def random_point(self, generator: torch.Generator, radius: float, gradient: Tensor | None = None) -> Tensor:
+        """A point on the sphere |z| = radius in a random direction that does not depend on the gauge; ``gradient`` (d,) at
+        z = 0 helps charts that know no other."""
+        own = [None] * len(self.charts) if gradient is None else self.pieces(gradient)
+        parts = zip(self.charts, own, strict=True)
+        direction = torch.cat([chart.random_direction(generator, piece) for chart, piece in parts])
         length = torch.linalg.vector_norm(direction).clamp_min(torch.finfo(torch.float64).tiny)
         return (direction * (radius / length)).to(device=self._like.device, dtype=self._like.dtype)
 

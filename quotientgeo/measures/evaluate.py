@@ -22,6 +22,7 @@ from quotientgeo.measures.report import OUTCOMES, Report, reset_peak_memory
 from quotientgeo.measures.result import SharpnessResult
 from quotientgeo.measures.verification import Verified, verify_before_use
 from quotientgeo.model.checkpoint import load_notes
+from quotientgeo.model.geometries import Geometry
 from quotientgeo.model.graph import SymmetriesName, SymmetryGraph, symmetry_graph
 from quotientgeo.model.inventory import Inventory, inventory
 from quotientgeo.model.probe import require_evaluation_mode
@@ -34,7 +35,7 @@ def sharpness(
     batches: Iterable[Batch],
     *,
     measure: Literal["geodesic", "adaptive", "euclidean"] = "geodesic",
-    metric: Literal["invariant", "mixed"] = "invariant",
+    metric: Literal["invariant", "mixed"] | Geometry = "invariant",
     geodesic: Literal["exact", 1, 2, 3, 4] = "exact",
     rho: float = 0.05,
     steps: int = 20,
@@ -55,8 +56,11 @@ def sharpness(
     batches: a list of batches (dicts, tuples or tensors); a DataLoader that shuffles is refused.
     measure: "geodesic" (horizontal geodesics on verified pair blocks, the adaptive recipe on the rest), "adaptive" (norm
         |xi/|w||_2 on everything) or "euclidean" (|xi|_2).
-    metric: "invariant" or "mixed" (da Silva, Dangel, Oore 2025, (9) and (10)), for "geodesic" only.
-    geodesic: "exact", or the order 1 to 4 of its Taylor approximation.
+    metric: "invariant" or "mixed" (da Silva, Dangel, Oore 2025, (9) and (10)) for pair blocks, or what ``derive`` returned:
+        it moves every pair block (its symmetry must be theirs) and every declared block of the same symmetry. Blocks with
+        another geometry of their own keep it. For "geodesic" only.
+    geodesic: "exact" (a closed form where there is one, else integrated until the end point is settled), or the order 1 to 4 of
+        its Taylor approximation.
     rho: radius of the ball in the measure's norm, dimensionless for invariant and adaptive.
     steps, starts, seed: budget of Auto-PGD. The first start follows the gradient from w; the others begin at seeded random
         points of the sphere, drawn independently of the gauge.

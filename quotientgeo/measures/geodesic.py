@@ -1,22 +1,28 @@
 """Geodesic sharpness: max over horizontal |xi|_w <= rho of L(Exp_w(xi)) - L(w) (da Silva, Dangel, Oore, ICML 2025, (4)).
 
-Every verified pair block moves along horizontal geodesics of its quotient; biases that a translation removes are folded or
-frozen first; everything else follows the adaptive recipe.
+Every verified block moves along horizontal geodesics of its quotient: a pair by formulas made for it, a declared block by those
+generated for its geometry. Biases that a translation removes are folded or frozen first; everything else follows the adaptive
+recipe.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection
+from typing import cast
 
 import torch
 from torch import Tensor, nn
 
 from quotientgeo.geometry.gauge import rank_resolution
 from quotientgeo.geometry.pair import GeodesicName, MetricName, PairGeometry
-from quotientgeo.measures.charts import PairChart
+from quotientgeo.measures.charts import BlockChart, PairChart
+from quotientgeo.measures.declared_chart import DeclaredChart
+from quotientgeo.measures.matching import with_metric
 from quotientgeo.measures.problem import Problem, raised, untrained
 from quotientgeo.model.blocks import ShiftBlock
+from quotientgeo.model.geometries import Geometry
 from quotientgeo.model.graph import SymmetryGraph
+from quotientgeo.model.stacks import PairStack
 from quotientgeo.model.structure import in_dtype
 
 NORM = (
@@ -29,7 +35,7 @@ def build(
     dtype: torch.dtype,
     graph: SymmetryGraph,
     *,
-    metric: MetricName,
+    metric: MetricName | Geometry,
     geodesic: GeodesicName,
     rho: float,
     excluded: Collection[str] = (),
@@ -41,26 +47,19 @@ def build(
     """
     left_out = untrained(model)
     part, dropped = _usable(graph, left_out, excluded)
-    stacks = part.stacks()
+    stacks = with_metric(part.stacks(), metric, part.shapes, part.aliases)
     # only what a symmetry reads is worth the memory of float64; nothing is written into the rest, the model's own tensors
     read = {name for stack in stacks for name in stack.names}
     for shift in part.shifts:
         read |= _touched(shift) | {weight.tensor for weight, _ in shift.compensators}
     own = {name: in_dtype(w.detach(), torch.float64 if name in read else dtype) for name, w in graph.parameters.items()}
     float64 = part.canonicalise_shifts(own)
-    pairs = []
+    charts: list[BlockChart] = []
     for stack in stacks:
-        # the precision of the ascent decides what counts as rank, though frames are computed in float64
-        tolerance = rank_resolution(stack.n, stack.m, torch.finfo(dtype).eps)
-        exact = PairGeometry.at(
-            *stack.read(float64),
-            metric=metric,
-            geodesic=geodesic,
-            rho=rho,
-            rank_tolerance=tolerance,
-            names=[block.name for block in stack.blocks],
-        )
-        pairs.append(PairChart(stack, exact.to(dtype)))
+        if isinstance(stack, PairStack):
+            charts.append(_pair_chart(stack, float64, cast(MetricName, metric), geodesic, rho, dtype))
+        else:
+            charts.append(DeclaredChart.at(stack, float64, geodesic, rho, dtype))
     # what factors fill is written anew at every point: the model's own tensor holds its place
     filled = {name for stack in stacks for name in stack.names if bool(part.factor_mask(name).all())}
     base = raised({name: graph.parameters[name] if name in filled else w for name, w in float64.items()}, dtype)
@@ -69,7 +68,23 @@ def build(
         mask = part.rest_mask(name)
         if name not in left_out and w.is_floating_point() and bool(mask.any()):
             free[name] = None if bool(mask.all()) else mask.to(w.device)
-    return Problem(base, free, torch.abs, tuple(pairs), part.frozen_reasons(), left_out | dropped)
+    return Problem(base, free, torch.abs, tuple(charts), part.frozen_reasons(), left_out | dropped)
+
+
+def _pair_chart(
+    stack: PairStack,
+    float64: dict[str, Tensor],
+    metric: MetricName,
+    geodesic: GeodesicName,
+    rho: float,
+    dtype: torch.dtype,
+) -> PairChart:
+    # the precision of the ascent decides what counts as rank, though frames are computed in float64
+    tolerance = rank_resolution(stack.n, stack.m, torch.finfo(dtype).eps)
+    G, H = stack.read(float64)
+    names = [block.name for block in stack.blocks]
+    exact = PairGeometry.at(G, H, metric=metric, geodesic=geodesic, rho=rho, rank_tolerance=tolerance, names=names)
+    return PairChart(stack, exact.to(dtype))
 
 
 def _usable(

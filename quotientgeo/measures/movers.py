@@ -1,4 +1,4 @@
-"""The two charts in place: straight lines entry by entry, and horizontal geodesics of stacks of pair blocks."""
+"""Charts in place: straight lines entry by entry, and horizontal geodesics of stacks of blocks."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from quotientgeo.measures.tables import Table
 from quotientgeo.measures.workspace import Gradients, Parameters
 
 if TYPE_CHECKING:
-    from quotientgeo.measures.charts import PairChart, Stretch
+    from quotientgeo.measures.charts import BlockChart, PairChart, Stretch
 
 
 class ElementwiseMover:
@@ -77,13 +77,14 @@ class PairMover:
         if found is None:
             out.zero_()
         else:
-            self._exp.pull(*found, self._chart.stored(out))
+            dG, dH = found
+            self._exp.pull(dG, dH, self._chart.stored(out))
 
 
 class DifferentiatedMover:
     """Any chart by automatic differentiation: for what the formulas by hand do not cover."""
 
-    def __init__(self, chart: PairChart) -> None:
+    def __init__(self, chart: BlockChart) -> None:
         self._chart = chart
         self.names = chart.stack.names
         self._leaf: Tensor | None = None

@@ -7,15 +7,14 @@ and unused tensors may differ from the next one's.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor, nn
 
 from quotientgeo.errors import LossError
-from quotientgeo.geometry.pair import PairGeometry
-from quotientgeo.measures.charts import Atlas, ElementwiseChart, PairChart, Parameters, Stretch
+from quotientgeo.measures.charts import Atlas, BlockChart, ElementwiseChart, Parameters, Stretch
 from quotientgeo.measures.objective import REENTRANT, Objective
 from quotientgeo.measures.tables import Reads, Table
 from quotientgeo.model.inventory import inventory, untied_embeddings
@@ -35,7 +34,7 @@ class Problem:
     base: Parameters
     free: Mapping[str, Tensor | None]
     scale: Callable[[Tensor], Tensor]
-    pairs: tuple[PairChart, ...] = ()
+    blocks: tuple[BlockChart, ...] = ()
     frozen: dict[str, str] = field(default_factory=dict)
     left_out: dict[str, str] = field(default_factory=dict)
 
@@ -44,7 +43,7 @@ class Problem:
         it reads."""
         moving = [name for name in self.free if name not in seen.unused]
         stretches = tuple(self._stretch(name, seen.rows.get(name)) for name in moving)
-        return Atlas((*self.pairs, ElementwiseChart(stretches)), self.base)
+        return Atlas((*self.blocks, ElementwiseChart(stretches)), self.base)
 
     def _stretch(self, name: str, rows: Tensor | None) -> Stretch:
         """Made for each batch: factors for a whole vocabulary would be kept for the few rows that a batch reads."""
@@ -54,10 +53,9 @@ class Problem:
             scale = scale * (mask if rows is None else mask[rows])
         return Stretch(name, scale, rows)
 
-    def with_geometries(self, geometries: list[PairGeometry]) -> Problem:
-        """The same problem with other integrator settings in its pair charts."""
-        pairs = zip(self.pairs, geometries, strict=True)
-        return replace(self, pairs=tuple(replace(chart, geometry=geometry) for chart, geometry in pairs))
+    def with_blocks(self, charts: Sequence[BlockChart]) -> Problem:
+        """The same problem with other integrator settings in the charts of its blocks."""
+        return replace(self, blocks=tuple(charts))
 
 
 @dataclass(frozen=True)

@@ -25,9 +25,11 @@ from quotientgeo.measures import adaptive, euclidean, geodesic
 from quotientgeo.measures.ascent import Found
 from quotientgeo.measures.batches import Batch, batch_size, data_digest
 from quotientgeo.measures.call import Call
+from quotientgeo.measures.declared_chart import described
 from quotientgeo.measures.problem import Problem, working_dtype
 from quotientgeo.measures.result import SharpnessResult
 from quotientgeo.measures.verification import Verified
+from quotientgeo.model.blocks import GroupBlock, PairBlock
 from quotientgeo.model.checkpoint import model_digest
 
 # What can go wrong in the mathematics, as opposed to in the call: a named outcome, not an exception.
@@ -130,18 +132,20 @@ class Report:
         }
         if call.uses_blocks:
             definitions |= {
-                "metric": call.metric,
+                "metric": call.metric_name,
                 "geodesic": call.geodesic,
                 "integrator_steps": self._integrator_steps(),
                 "unverified": call.unverified,
                 "blocks": self._blocks(),
             }
+            declared = described([] if self.problem is None else self.problem.blocks)
+            definitions |= {"geometries": declared} if declared else {}
         return definitions
 
     def _norm(self) -> str:
         if self.call.measure == "geodesic" and not self.call.uses_blocks:
             return NORMS["adaptive"]
-        return NORMS[self.call.measure].format(metric=self.call.metric)
+        return NORMS[self.call.measure].format(metric=self.call.metric_name)
 
     def _symmetries(self) -> str:
         if self.call.measure != "geodesic":
@@ -150,13 +154,13 @@ class Report:
 
     def _blocks(self) -> dict[str, Any]:
         """How many blocks moved along geodesics, and a digest of what they are made of."""
-        blocks = [] if self.problem is None else [b for chart in self.problem.pairs for b in chart.stack.blocks]
-        digest = hashlib.sha256("\n".join(sorted(f"{b.name} {b.group} {b.G} {b.H}" for b in blocks)).encode())
+        blocks = [] if self.problem is None else [b for chart in self.problem.blocks for b in chart.stack.blocks]
+        digest = hashlib.sha256("\n".join(sorted(map(_spelled, blocks))).encode())
         return {"count": len(blocks), "digest": digest.hexdigest()}
 
     def _integrator_steps(self) -> int | None:
-        """Runge-Kutta steps of the exact mixed geodesic, the largest over blocks and batches; None for closed forms."""
-        steps = [chart.geometry.steps for found in self.found for chart in found.problem.pairs]
+        """Runge-Kutta steps of exact geodesics without closed form, the largest over blocks and batches; None for none."""
+        steps = [chart.steps for found in self.found for chart in found.problem.blocks]
         return max((s for s in steps if s is not None), default=None)
 
     def _untrained_notes(self) -> list[str]:
@@ -186,6 +190,13 @@ class Report:
         return [
             f"batch(es) {stationary}: the gradient at the weights is exactly zero, so the first start was random as well"
         ]
+
+
+def _spelled(block: GroupBlock) -> str:
+    """What a block is made of."""
+    if isinstance(block, PairBlock):
+        return f"{block.name} {block.group} {block.G} {block.H}"
+    return f"{block.name} {block.geometry.name} {block.legs}"
 
 
 def _autocast(device: str) -> str | None:

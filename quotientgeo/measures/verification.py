@@ -16,6 +16,7 @@ from quotientgeo.measures.call import Call
 from quotientgeo.measures.objective import Loss
 from quotientgeo.measures.problem import raised, working_dtype
 from quotientgeo.model.graph import SymmetryGraph
+from quotientgeo.model.stacks import PairStack
 from quotientgeo.model.verify import MOST_LISTED, confirmed
 
 # a test in float64 costs more than a step of the ascent: so few examples of so few batches, from everywhere in the sample
@@ -65,6 +66,8 @@ def _require_rank(graph: SymmetryGraph, names: Collection[str]) -> None:
     """``RankDeficientError`` naming those of the blocks that have lost rank: no batch could tell anything about a dead head."""
     dtype = working_dtype(graph.model)[0]
     for stack in graph.stacks():
+        if not isinstance(stack, PairStack):
+            continue  # the metric of a declared geometry says so itself
         at = [i for i, block in enumerate(stack.blocks) if block.name in names]
         if at:
             G, H = (factor[at] for factor in stack.read(raised(dict(graph.parameters), torch.float64)))

@@ -122,7 +122,7 @@ class TestWhatTakesPart:
 
     def test_a_geometry_of_its_own_is_refused_not_ignored(self):
         block = graph_of(tiny()).blocks[0]
-        with pytest.raises(BlockError, match=r"'my own metric'\) is not there yet"):
+        with pytest.raises(BlockError, match=r"what qg.derive\(symmetry, metric\) returned, got 'my own metric'"):
             dataclasses.replace(block, geometry="my own metric")
 
 
