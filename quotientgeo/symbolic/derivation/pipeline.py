@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 
 from quotientgeo.errors import CertificateError, DeclarationError, NotDerivableError
 from quotientgeo.symbolic.algebra import Alphabet, Polynomial
-from quotientgeo.symbolic.declaration import Metric, Names, Symmetry
+from quotientgeo.symbolic.declaration import Metric, Symmetry
 from quotientgeo.symbolic.derivation import steps
 from quotientgeo.symbolic.derivation.certificate import Level
 from quotientgeo.symbolic.derivation.certify import DEFAULT_LEVELS, certify
@@ -104,12 +104,12 @@ def _declared(symmetry: Symmetry, metric: Metric) -> Geometry:
     action = symmetry.read_action(alphabet)
     moved = {factor: polynomial for factor, (_, polynomial) in action.items()}
     inner_expression, inner = metric.read_inner(alphabet)
-    vertical = steps.vertical_space(alphabet, names, moved)
+    vertical = steps.vertical_space(alphabet, symmetry, moved)
     return Geometry(
         symmetry=symmetry,
         metric=metric,
         alphabet=alphabet,
-        side=_side(alphabet, names, moved),
+        side=_side(alphabet, symmetry, moved),
         action={
             factor: MatrixFormula(f"action_{factor}", (*names.elements, *points), polynomial, expression)
             for factor, (expression, polynomial) in action.items()
@@ -152,8 +152,10 @@ def _declared_preserved(symmetry: Symmetry, alphabet: Alphabet) -> Iterable[Form
             yield ScalarFormula(name, arguments, value, expression)
 
 
-def _side(alphabet: Alphabet, names: Names, action: Mapping[str, Polynomial]) -> str:
+def _side(alphabet: Alphabet, symmetry: Symmetry, action: Mapping[str, Polynomial]) -> str:
     """Whether the action composes as A (B p) = (A B) p or as a right action; left unless only right is provable."""
+    names = symmetry.names
+    element = {e: alphabet[e] for e in names.elements}
     other = {e: alphabet[names.other_element(e)] for e in names.elements}
     inner = {factor: moved.substitute(other) for factor, moved in action.items()}
     twice = {factor: moved.substitute(inner) for factor, moved in action.items()}
@@ -161,6 +163,5 @@ def _side(alphabet: Alphabet, names: Names, action: Mapping[str, Polynomial]) ->
     def agrees(product: dict[str, Polynomial]) -> bool:
         return all(action[factor].substitute(product) == twice[factor] for factor in action)
 
-    left = {e: alphabet[e] * other[e] for e in names.elements}
-    right = {e: other[e] * alphabet[e] for e in names.elements}
+    left, right = symmetry.product(element, other), symmetry.product(other, element)
     return "right" if agrees(right) and not agrees(left) else "left"

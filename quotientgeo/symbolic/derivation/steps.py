@@ -7,15 +7,15 @@ from fractions import Fraction
 
 from quotientgeo.errors import DeclarationError, NotDerivableError
 from quotientgeo.symbolic.algebra import Alphabet, Polynomial, TracePolynomial, solve_linear
-from quotientgeo.symbolic.declaration import Names
+from quotientgeo.symbolic.declaration import Names, Symmetry
 
 Blocks = dict[str, Polynomial]
 
 
-def vertical_space(alphabet: Alphabet, names: Names, action: Mapping[str, Polynomial]) -> Blocks:
+def vertical_space(alphabet: Alphabet, symmetry: Symmetry, action: Mapping[str, Polynomial]) -> Blocks:
     """V_F = d/dt at t = 0 of the action of exp(t X) on F: the differential of the action at the identity along X."""
+    names, identity = symmetry.names, symmetry.identity(alphabet)
     algebra = {e: alphabet[x] for e, x in zip(names.elements, names.algebra, strict=True)}
-    identity = {e: alphabet.identity(alphabet.shape(e)[0]) for e in names.elements}
     return {factor: moved.differential(algebra).substitute(identity) for factor, moved in action.items()}
 
 
@@ -35,14 +35,15 @@ def gradient(alphabet: Alphabet, names: Names, inner: TracePolynomial) -> Blocks
 
 def acceleration(alphabet: Alphabet, names: Names, inner: TracePolynomial) -> Blocks:
     """-Gamma(xi, xi): the second derivative solving d/dt dL/dxi_F = dL/dF for L = 1/2 <xi, xi> (Euler-Lagrange)."""
-    unknown = {f: alphabet.declare_fresh(f"acc_{f}", alphabet.shape(f)) for f in names.factors}
+    unknown = {f: alphabet.declare_fresh(f"acc_{f}", alphabet.shape(f), alphabet.kind(f)) for f in names.factors}
     kinetic = inner.substitute({names.second_tangent(f): alphabet[names.tangent(f)] for f in names.factors})
     lagrangian = kinetic * Fraction(1, 2)
     flow = flow_directions(alphabet, names, unknown)
     equations = {}
     for factor in names.factors:
         force = lagrangian.gradient(factor)
-        equations[str(unknown[factor])] = lagrangian.gradient(names.tangent(factor)).differential(flow) - force
+        (letter,) = unknown[factor].symbols()
+        equations[letter] = lagrangian.gradient(names.tangent(factor)).differential(flow) - force
     return dict(zip(names.factors, _solve_blocks(equations).values(), strict=True))
 
 
