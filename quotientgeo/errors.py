@@ -59,6 +59,10 @@ class GeodesicAccuracyError(QuotientgeoError):
     """Doubling the integrator's steps did not reach the stated accuracy within its cap."""
 
 
+class LogarithmError(QuotientgeoError):
+    """No geodesic that connects two orbits was found."""
+
+
 class UnknownArchitectureError(QuotientgeoError):
     """No rule describes this model's blocks; the message lists attention-like modules and how to add blocks."""
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from operator import index
-from typing import Any, NoReturn
+from typing import Any
 
 import geoopt
 import torch
 from torch import Tensor
 
-from quotientgeo.errors import AbsentOperationError, ArgumentError, QuotientgeoError, ShapeError
+from quotientgeo.errors import ArgumentError, LogarithmError, QuotientgeoError, ShapeError
+from quotientgeo.geometry.distances import quotient_distance
+from quotientgeo.geometry.gauge import batch_names
+from quotientgeo.geometry.logarithm import logarithm
 from quotientgeo.geometry.moving import MovingPair
 from quotientgeo.geometry.pair import GeodesicName, MetricName, require_declared
 
@@ -39,7 +42,11 @@ class GLPair(geoopt.Manifold):
     * ``proju`` is the horizontal projection; ``egrad2rgrad`` the derived gradient followed by it, which for a function of G H'
       changes rounding errors only.
     * ``projx`` returns x: full rank is an open condition, and a point that has lost it has no nearest one.
-    * ``dist``, ``dist2`` and ``logmap`` raise ``AbsentOperationError``.
+    * ``logmap(x, y)`` is a horizontal tangent at x whose exact geodesic ends on the orbit of y, whatever ``geodesic`` is, found
+      by iteration; ``LogarithmError`` where none was. That no other one is shorter is not certified.
+    * ``dist`` is an upper bound of the distance of the orbits, attained by a path, and the distance itself where the geodesic of
+      ``logmap`` is the shortest, which it is for near orbits, and always for h = 1. ``geometry.distances`` gives a lower bound
+      with it. ``dist2`` is its square. The results of these three are constants: nothing differentiates through them.
 
     All is computed in float64, in a gauge where nothing is ill-conditioned, and returned in the dtype and on the device of
     the arguments; all can be differentiated in points and tangents, twice. Operations raise ``RankDeficientError`` or
@@ -216,20 +223,46 @@ class GLPair(geoopt.Manifold):
         """Projection transport: v made horizontal at y, which is in the gauge of x."""
         return self.proju(y, v)
 
-    def logmap(self, x: Tensor, y: Tensor) -> NoReturn:
-        self._absent("logmap")
+    def logmap(self, x: Tensor, y: Tensor) -> Tensor:
+        """Horizontal tangent u at x such that the exact geodesic along u ends on the orbit of y.
 
-    def dist(self, x: Tensor, y: Tensor, *, keepdim: bool = False) -> NoReturn:
-        self._absent("dist")
+        Raises:
+            LogarithmError: in some pair of the batch no connecting geodesic was found.
+        """
+        x, y = self._both(x, y)
+        start, end = self._at(x).geometry, self._at(y).geometry
+        found = logarithm(start.frames, end.frames, self.metric)
+        missed = ~found.converged
+        if missed.any():
+            raise LogarithmError(
+                f"{self.name}.logmap: no geodesic from x to the orbit of y was found; what is left to go: "
+                f"{batch_names(missed, found.gap)}. dist(x, y) still has an upper bound; take points in between"
+            )
+        return self._pack(start.displacement(found.z), x, y)
 
-    def dist2(self, x: Tensor, y: Tensor, *, keepdim: bool = False) -> NoReturn:
-        self._absent("dist2")
+    def dist(self, x: Tensor, y: Tensor, *, keepdim: bool = False) -> Tensor:
+        """Upper bound of the distance of the orbits of x and y, shape (...), or (..., 1, 1) with ``keepdim``."""
+        x, y = self._both(x, y)
+        upper = quotient_distance(self._at(x).geometry.frames, self._at(y).geometry.frames, self.metric).upper
+        upper = upper.to(torch.promote_types(x.dtype, y.dtype))
+        return upper[..., None, None] if keepdim else upper
 
-    def _absent(self, operation: str) -> NoReturn:
-        raise AbsentOperationError(
-            f"{self.name} has no {operation}: the logarithm of the quotient has no closed form for either metric, and its "
-            "iterative solution is not part of this version; lengths of tangents are in norm(x, u)"
-        )
+    def dist2(self, x: Tensor, y: Tensor, *, keepdim: bool = False) -> Tensor:
+        """dist(x, y)^2."""
+        return self.dist(x, y, keepdim=keepdim).square()
+
+    def _both(self, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+        """Two points with one batch shape, as constants."""
+        self._require_shape(x, "x")
+        self._require_shape(y, "y")
+        if x.shape[-1] != y.shape[-1] or x.device != y.device:
+            raise ShapeError(
+                f"{self.name}: x and y must have one number of columns and one device, got {tuple(x.shape)} on {x.device} and "
+                f"{tuple(y.shape)} on {y.device}"
+            )
+        batch = torch.broadcast_shapes(x.shape[:-2], y.shape[:-2])
+        x, y = (p.detach().expand(*batch, *p.shape[-2:]) for p in (x, y))
+        return x, y
 
     # --- points ---
 

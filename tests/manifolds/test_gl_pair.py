@@ -14,9 +14,9 @@ import torch
 
 import quotientgeo as qg
 from quotientgeo.errors import (
-    AbsentOperationError,
     ArgumentError,
     GeodesicCollapseError,
+    LogarithmError,
     NonFiniteError,
     RankDeficientError,
     ShapeError,
@@ -194,14 +194,34 @@ def test_a_mixed_geodesic_that_leaves_the_full_ranks_is_a_named_error() -> None:
         manifold.expmap(x, u)
 
 
-@pytest.mark.parametrize("operation", ["dist", "dist2", "logmap"])
-def test_what_is_absent_says_why(manifold, operation) -> None:
-    x = point(manifold)
-    for owner in (manifold, geoopt.Scaled(manifold, 2.0)):
-        with pytest.raises(AbsentOperationError, match=f"no {operation}: the logarithm"):
-            getattr(owner, operation)(x, x)
-    with pytest.raises(NotImplementedError):
-        geoopt.ManifoldTensor(x, manifold=manifold).dist(x, p="g")
+def test_logarithm_and_distance_undo_the_exponential_map(manifold) -> None:
+    manifold = qg.GLPair(manifold.n, manifold.m, metric=manifold.metric)  # logmap is of exact geodesics
+    x, noise = point(manifold, 4), point(manifold, 4, seed=1)
+    u = manifold.proju(x, noise)
+    u = 0.3 * u / manifold.norm(x, u, keepdim=True)
+    A = qg.GL(x.shape[-1]).random_element(torch.Generator().manual_seed(2), condition=10.0, batch=(4,))
+    G, H = manifold.unpack_tensor(manifold.expmap(x, u))
+    y = manifold.pack_point(torch.linalg.solve(A, G, left=False), H @ A.mT)
+    assert relative(manifold.logmap(x, y), u) < 1e-9
+    assert relative(manifold.dist(x, y), torch.full((4,), 0.3)) < 1e-10
+    assert relative(manifold.dist2(x, y, keepdim=True), torch.full((4, 1, 1), 0.09)) < 1e-10
+    assert relative(manifold.dist(y, x), manifold.dist(x, y)) < 1e-10
+    assert manifold.dist(x[0], y).shape == (4,)
+    assert float(manifold.dist(x, x).max()) < 1e-13
+    assert relative(geoopt.Scaled(manifold, 2.0).dist(x, y), torch.full((4,), 0.6)) < 1e-10
+    assert relative(manifold.norm(x, manifold.logmap(x, 1.3 * x)), manifold.dist(x, 1.3 * x)) < 1e-9
+
+
+def test_a_logarithm_that_is_not_found_is_a_named_error() -> None:
+    manifold = qg.GLPair(3, 3)
+    x = manifold.origin(6, 3, dtype=torch.float64)
+    y = x.clone()
+    y[0, 0] = -1.0  # det(G H') changes its sign: another component
+    with pytest.raises(LogarithmError, match="no geodesic from x"):
+        manifold.logmap(x, y)
+    assert manifold.dist(x, y) == float("inf")
+    with pytest.raises(ShapeError, match="one number of columns"):
+        manifold.dist(x, y[:, :2])
 
 
 def test_leading_dimensions_broadcast(manifold) -> None:
