@@ -176,9 +176,14 @@ class Derived(PointGeometry):
         return tuple(-g for g in self._christoffel(x, v, eta))
 
     def _parallel_in_quotient(self, x: Factors, v: Factors, eta: Factors) -> Factors:
-        turning = flow.directional(lambda at: self._project(at, eta), x, v, again=_differentiated(x, v, eta))
-        bending = self._project(x, self._christoffel(x, v, eta))
-        return tuple(t - b for t, b in zip(turning, bending, strict=True))
+        """The equation of ``transport``, or in other words: -Gamma(x', eta) plus the vertical tangent that keeps J(eta) = 0."""
+        again, bending = _differentiated(x, v, eta), self._christoffel(x, v, eta)
+        if self._projection_is_a_formula:
+            turning = flow.directional(lambda at: self._project(at, eta), x, v, again=again)
+            return tuple(t - b for t, b in zip(turning, self._project(x, bending), strict=True))
+        turning = flow.directional(lambda at: self._momentum(at, eta), x, v, again=again)
+        excess = tuple(b - t for b, t in zip(self._momentum(x, bending), turning, strict=True))
+        return tuple(c - b for c, b in zip(self._vertical_of(x, excess), bending, strict=True))
 
     # --- integration ---
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -105,8 +105,10 @@ class PointGeometry:
 
     def momentum(self, point: Sequence[Tensor], xi: Sequence[Tensor]) -> Factors:
         """J(xi), one tensor per group, with <xi, vertical(X)> = sum of tr(J' X): zero exactly for horizontal tangents."""
-        x, a = self._aligned(point, xi)
-        return _as_tuple(self.module.momentum(*x, *a))
+        return self._momentum(*self._aligned(point, xi))
+
+    def _momentum(self, x: Factors, xi: Factors) -> Factors:
+        return _as_tuple(self.module.momentum(*x, *xi))
 
     def project(self, point: Sequence[Tensor], xi: Sequence[Tensor]) -> Factors:
         """Horizontal part of a tangent, orthogonal in the metric.
@@ -119,17 +121,27 @@ class PointGeometry:
         return self._project(*self._aligned(point, xi))
 
     def _project(self, x: Factors, xi: Factors) -> Factors:
+        if hasattr(self.module, "horizontal"):
+            return tuple(self.module.horizontal(*x, *xi))
+        part = self._vertical_of(x, self._momentum(x, xi))
+        return tuple(t - v for t, v in zip(xi, part, strict=True))
+
+    @property
+    def _projection_is_a_formula(self) -> bool:
+        """Whether ``horizontal`` solves nothing at run time, so that its derivative costs little more than itself."""
+        return hasattr(self.module, "horizontal") and not hasattr(self.module, "_vertical_part")
+
+    def _vertical_of(self, x: Factors, momentum: Factors) -> Factors:
+        """The vertical tangent of this momentum, one tensor per group."""
         module = self.module
-        if hasattr(module, "horizontal"):
-            return tuple(module.horizontal(*x, *xi))
+        if hasattr(module, "_vertical_part"):
+            return tuple(module.vertical(*x, *_as_tuple(module._vertical_part(*x, *momentum))))
         fixed = tuple(t.detach() for t in x)
 
-        def constant(X: Factors) -> Factors:
-            return _as_tuple(module.momentum(*fixed, *module.vertical(*fixed, *X)))
+        def gram_at(point: Factors) -> Callable[[Factors], Factors]:
+            return lambda X: _as_tuple(module.momentum(*point, *module.vertical(*point, *X)))
 
-        return derived_projection.project(
-            lambda X: tuple(module.vertical(*x, *X)), lambda a: _as_tuple(module.momentum(*x, *a)), constant, xi
-        )
+        return tuple(module.vertical(*x, *derived_projection.algebra_element(gram_at(x), gram_at(fixed), momentum)))
 
     def acceleration(self, point: Sequence[Tensor], xi: Sequence[Tensor]) -> Factors:
         """-Gamma(xi, xi): second time derivative of the geodesic through the point with velocity xi."""

@@ -1,4 +1,4 @@
-"""The horizontal projection of a generated module that has none of its own: conjugate gradients on the vertical Gram operator.
+"""Lie algebra elements of a given momentum, for generated modules that do not solve for them: by conjugate gradients.
 
 With V(X) the vertical tangent of the Lie algebra element X and J the momentum, <xi, V(X)> = tr(J(xi)' X), so that J V is
 self-adjoint and positive semidefinite, and xi - V(X) with J V(X) = J(xi) is horizontal.
@@ -20,26 +20,27 @@ PASSES = 3  # value, first and second derivative in the point
 _SLACK = 4  # rounding may cost more steps than there are unknowns
 
 
-def project(vertical: Operator, momentum: Operator, constant: Operator, xi: Elements) -> Elements:
-    """xi minus its vertical part, with exact first and second derivatives in the point.
+def algebra_element(operator: Operator, constant: Operator, momentum: Elements) -> Elements:
+    """The X with J V(X) = momentum, with exact first and second derivatives in the point.
 
     Args:
-        vertical, momentum: V and J at the point.
-        constant: J V at the point as a constant.
-        xi: the tangent, one tensor per factor.
+        operator: J V at the point.
+        constant: the same at the point as a constant.
 
-    The inverse of J V enters as a constant. The first pass gives the value; each further one changes nothing in value, but
-    makes the result exact to one more order in the point.
+    The inverse enters as a constant. The first pass gives the value; each further one changes nothing in value, but makes the
+    result exact to one more order in the point.
 
     Raises:
         NonFiniteError: conjugate gradients do not converge.
     """
-    for number in range(PASSES):
-        part = vertical(_Solve.apply(constant, number == 0, *momentum(xi)))
-        xi = tuple(x - v for x, v in zip(xi, part, strict=True))
-        if not any(x.requires_grad for x in xi):
+    X: Elements = _Solve.apply(constant, True, *momentum)
+    for _ in range(PASSES - 1):
+        image = operator(X)
+        rest = tuple(m - i for m, i in zip(momentum, image, strict=True))
+        if not any(part.requires_grad for part in rest):
             break
-    return xi
+        X = tuple(x + d for x, d in zip(X, _Solve.apply(constant, False, *rest), strict=True))
+    return X
 
 
 class _Solve(torch.autograd.Function):

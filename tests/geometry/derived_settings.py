@@ -23,6 +23,9 @@ Factors = tuple[Tensor, ...]
 CATALOGUE = sorted(path.parent.name for path in Path(quotientgeo.catalogue.__file__).parent.glob("*/generated.py"))
 
 
+SMALL = 1e-3  # well below the entries of any tangent here
+
+
 @cache
 def sizes_of(name: str) -> dict[str, int]:
     return admitted_sizes(Derived(generated(name)))
@@ -143,5 +146,5 @@ def factors(vector: Tensor, shapes: tuple[tuple[int, int], ...]) -> Factors:
 
 
 def gap(a: Factors, b: Factors) -> float:
-    """Largest difference relative to the largest entry of ``b``."""
-    return float((flat(a) - flat(b)).abs().max() / flat(b).abs().max())
+    """Largest difference relative to the largest entry of ``b``, or to SMALL where that is less: a quotient may be a point."""
+    return float((flat(a) - flat(b)).abs().max() / flat(b).abs().max().clamp_min(SMALL))

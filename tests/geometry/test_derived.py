@@ -29,6 +29,7 @@ from quotientgeo.geometry.derived_samples import random_factors, random_tangent
 from tests.geometry.derived_settings import Setting, flat, gap, generated, plus, scaled, with_fault
 
 METRICS = ("invariant", "mixed")
+SOLVED = ("horizontal", "_vertical_part")  # what solves for the vertical part in a generated module
 
 
 def pair(metric: str, **functions) -> Derived:
@@ -82,7 +83,7 @@ def without(metric: str, *names: str) -> Derived:
 
 @pytest.mark.parametrize("metric", METRICS)
 def test_conjugate_gradients_and_polarisation_take_the_place_of_formulas(metric) -> None:
-    at, setting = without(metric, "horizontal", "christoffel"), Setting(f"gl_pair_{metric}")
+    at, setting = without(metric, *SOLVED, "christoffel"), Setting(f"gl_pair_{metric}")
     x = setting.point()
     xi, eta = setting.tangent(x), setting.tangent(x, 0.2, 2)
     manifold = qg.GLPair(*(s[0] for s in setting.shapes), metric=metric)
@@ -96,8 +97,32 @@ def test_conjugate_gradients_and_polarisation_take_the_place_of_formulas(metric)
 
 
 @pytest.mark.parametrize("metric", METRICS)
+def test_the_two_equations_of_transport_are_one(metric) -> None:
+    """With the derivative of the projection where that is a formula, else with the derivative of the momentum and a solve."""
+    setting = Setting(f"gl_pair_{metric}")
+    x = setting.point()
+    xi, eta = setting.horizontal(x), setting.horizontal(x, stream=2)
+    only_formula = with_fault(without(metric, *SOLVED).module, horizontal=generated(f"gl_pair_{metric}").horizontal)
+    geometries = (setting.geometry, without(metric, *SOLVED), Derived(only_formula))
+    rates = [at._parallel_in_quotient(x, xi, eta) for at in geometries]
+    assert gap(rates[1], rates[0]) < 1e-11
+    assert gap(rates[2], rates[0]) < 1e-11
+    assert gap(geometries[0]._parallel_in_total(x, xi, eta), rates[0]) > 1e-2
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_transport_through_a_solve_can_be_differentiated(metric) -> None:
+    at, setting = without(metric, *SOLVED), Setting(f"gl_pair_{metric}", batch=())
+    x = setting.point()
+    inputs = tuple(t.requires_grad_() for t in (*x, *setting.tangent(x), *setting.tangent(x, stream=2)))
+    assert gradcheck(
+        lambda G, H, a, b, c, d: at.transport((G, H), (a, b), (c, d), steps=1).tangent, inputs, fast_mode=True
+    )
+
+
+@pytest.mark.parametrize("metric", METRICS)
 def test_the_projection_by_conjugate_gradients_can_be_differentiated_twice(metric) -> None:
-    at, setting = without(metric, "horizontal"), Setting(f"gl_pair_{metric}", batch=())
+    at, setting = without(metric, *SOLVED), Setting(f"gl_pair_{metric}", batch=())
     x = setting.point()
     inputs = tuple(t.requires_grad_() for t in (*x, *setting.tangent(x)))
 
