@@ -246,7 +246,10 @@ class Metric:
         name: an identifier.
         symmetry: the symmetry under which it shall be invariant.
         inner: called with the point p and two tangents a, b, whose factors are MatrixSymbols (p.G, a.G, b.H, ...);
-            returns the inner product as a sum of rational multiples of ``sympy.Trace``. It must be linear in a and in b.
+            returns the inner product: sums and products of ``sympy.Trace``, linear in a and in b. Numbers of the point, such
+            as 1 / Trace(p.W.T * p.W), may multiply them.
+        parameters: names of positive numbers that the metric depends on, such as ("eps",); ``inner`` is called with one Symbol
+            for each after b. They are no part of the point: a geometry is derived for all their values.
 
     Raises:
         DeclarationError: the expression cannot be read, or is not bilinear in the tangents.
@@ -254,13 +257,24 @@ class Metric:
 
     name: str
     symmetry: Symmetry
-    inner: Callable[[Any, Any, Any], Any]
+    inner: Callable[..., Any]
+    parameters: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         _check_identifier("metric name", self.name)
+        given = (self.parameters,) if isinstance(self.parameters, str) else tuple(self.parameters)
+        object.__setattr__(self, "parameters", given)
         if not isinstance(self.symmetry, Symmetry):
             raise DeclarationError(
                 f"metric {self.name}: symmetry must be a Symmetry, got a {type(self.symmetry).__name__}"
+            )
+        for name in self.parameters:
+            _check_identifier(f"metric {self.name}: parameter", name)
+        taken = {*self.symmetry.names.all, *map(str, self.symmetry.sizes)}
+        clash = [name for i, name in enumerate(self.parameters) if name in taken or name in self.parameters[:i]]
+        if clash:
+            raise DeclarationError(
+                f"metric {self.name}: the parameter {clash[0]} has the name of something else: rename it"
             )
         self.read_inner(self.symmetry.alphabet())
 
@@ -272,8 +286,11 @@ class Metric:
             for rename in (str, names.tangent, names.second_tangent)
         ]
         place = f"metric {self.name}"
-        expression = _call(place, self.inner, arguments)
-        letters = (*names.factors, *names.tangents, *map(names.second_tangent, names.factors))
+        for name in self.parameters:
+            alphabet.declare(name, (1, 1), Kind.POSITIVE)
+        numbers = [sympy_symbol(alphabet, name) for name in self.parameters]
+        expression = _call(place, self.inner, [*arguments, *numbers])
+        letters = (*names.factors, *names.tangents, *map(names.second_tangent, names.factors), *self.parameters)
         value = _read_scalar(place, expression, alphabet, letters)
         _check_bilinear(place, value, names)
         return expression, value

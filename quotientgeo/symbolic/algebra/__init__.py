@@ -11,6 +11,7 @@ from quotientgeo.symbolic.algebra.alphabet import Alphabet
 from quotientgeo.symbolic.algebra.definiteness import Palindrome, is_positive_definite, palindrome, roots
 from quotientgeo.symbolic.algebra.letters import (
     COMMUTING,
+    SCALARS,
     Dimension,
     InverseLetter,
     InverseScalar,
@@ -38,6 +39,7 @@ from quotientgeo.symbolic.algebra.vanishing import vanishes
 
 __all__ = [
     "COMMUTING",
+    "SCALARS",
     "Alphabet",
     "ComplexPart",
     "Dimension",

@@ -9,6 +9,7 @@ from typing import Any
 from quotientgeo.errors import DeclarationError, NotDerivableError
 from quotientgeo.symbolic.algebra.letters import (
     COMMUTING,
+    SCALARS,
     SELF_TRANSPOSED,
     SPECIAL,
     Dimension,
@@ -53,9 +54,13 @@ class Alphabet:
         kind = Kind(kind)
         if not name.isidentifier():
             raise DeclarationError(f"symbol name {name!r} is not an identifier; choose a name like G or xi_G")
-        wanted = {Kind.GENERAL: shape, Kind.SCALAR: (1, 1), Kind.VECTOR: (shape[0], 1)}.get(kind, (shape[0], shape[0]))
+        wanted = {Kind.GENERAL: shape, Kind.SCALAR: (1, 1), Kind.POSITIVE: (1, 1), Kind.VECTOR: (shape[0], 1)}.get(
+            kind, (shape[0], shape[0])
+        )
         if tuple(shape) != wanted:
-            what = {Kind.SCALAR: "the shape (1, 1)", Kind.VECTOR: "one column"}.get(kind, "a square shape")
+            what = {Kind.SCALAR: "the shape (1, 1)", Kind.POSITIVE: "the shape (1, 1)", Kind.VECTOR: "one column"}.get(
+                kind, "a square shape"
+            )
             raise DeclarationError(f"symbol {name}: kind {kind.value} needs {what}, got {shape}")
         if self._symbols.setdefault(name, (shape, kind)) != (shape, kind):
             known_shape, known_kind = self._symbols[name]
@@ -85,7 +90,7 @@ class Alphabet:
         if name not in self._symbols:
             raise DeclarationError(f"unknown symbol {name!r}; declared here: {', '.join(self._symbols) or 'none'}")
         shape, kind = self._symbols[name]
-        if kind is Kind.SCALAR:
+        if kind in SCALARS:
             return Polynomial(self, {(self.scalar_symbol(name),): Fraction(1)}, (1, 1))
         if kind is Kind.VECTOR:
             return self.monomial((self.symbol_letter(name), self.ones_letter(shape[0])))

@@ -22,7 +22,7 @@ class Kind(StrEnum):
     """What the algebra may assume of a symbol beyond its shape.
 
     ``DIAGONAL`` and the two ``COMPLEX`` kinds (multiplication of column pairs by complex numbers, as real matrices) are the
-    commuting algebras: their letters commute with each other. ``SCALAR`` is a number, of shape (1, 1). ``VECTOR`` is a column
+    commuting algebras: their letters commute with each other. ``SCALAR`` is a number, of shape (1, 1), ``POSITIVE`` a positive one. ``VECTOR`` is a column
     whose diagonal matrix occurs: the vector u is diag(u) times a vector of ones.
     """
 
@@ -35,12 +35,14 @@ class Kind(StrEnum):
     COMPLEX_HALF = "complex_half"
     COMPLEX_INTERLEAVED = "complex_interleaved"
     SCALAR = "scalar"
+    POSITIVE = "positive"
     VECTOR = "vector"
 
 
 COMMUTING = (Kind.DIAGONAL, Kind.COMPLEX_HALF, Kind.COMPLEX_INTERLEAVED)
 SELF_TRANSPOSED = (Kind.SYMMETRIC, Kind.SKEW, Kind.DIAGONAL, Kind.VECTOR)  # letters without a transpose of their own
-SPECIAL = (*COMMUTING, Kind.SCALAR, Kind.VECTOR)  # beyond what words of plain matrices need
+SCALARS = (Kind.SCALAR, Kind.POSITIVE)
+SPECIAL = (*COMMUTING, *SCALARS, Kind.VECTOR)  # beyond what words of plain matrices need
 
 
 class Letter:

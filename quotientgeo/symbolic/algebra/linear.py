@@ -7,6 +7,7 @@ from fractions import Fraction
 from quotientgeo.errors import NotDerivableError
 from quotientgeo.symbolic.algebra.letters import (
     COMMUTING,
+    SCALARS,
     Kind,
     OnesLetter,
     ScalarSymbol,
@@ -61,7 +62,7 @@ def _sum(terms: dict[Word, TracePolynomial], equation: Polynomial, shape: tuple[
 def _place(word: Word, unknown: str, kind: Kind) -> tuple[Word, Side] | None:
     """(scalars, what stands left and right of the unknown), None where it is absent."""
     scalars, matrices = split_scalars(word)
-    if kind is Kind.SCALAR:
+    if kind in SCALARS:
         letter = next((s for s in scalars if isinstance(s, ScalarSymbol) and s.name == unknown), None)
         others = (*scalars[: scalars.index(letter)], *scalars[scalars.index(letter) + 1 :]) if letter else scalars
         _check_absent((*others, *matrices), unknown)

@@ -9,7 +9,7 @@ import sympy as sp
 from sympy.matrices.expressions.matexpr import MatrixElement
 
 from quotientgeo.errors import DeclarationError
-from quotientgeo.symbolic.algebra.letters import Dimension, Kind
+from quotientgeo.symbolic.algebra.letters import SCALARS, Dimension, Kind
 from quotientgeo.symbolic.algebra.parts import ComplexPart
 from quotientgeo.symbolic.algebra.trace import TracePolynomial, one_over, scalar, trace
 
@@ -167,7 +167,7 @@ def _scalar(node: sp.Basic, alphabet: Alphabet, whole: object) -> TracePolynomia
             return scalar(alphabet, Fraction(int(node.p), int(node.q)))
         case sp.Trace():
             return trace(_matrix(node.arg, alphabet, whole))
-        case sp.Symbol() if node.name in alphabet and alphabet.kind(node.name) is Kind.SCALAR:
+        case sp.Symbol() if node.name in alphabet and alphabet.kind(node.name) in SCALARS:
             return alphabet[node.name].scalar()
         case sp.Symbol() if node.is_integer and node.name in alphabet.sizes:
             return trace(alphabet.identity(node.name))

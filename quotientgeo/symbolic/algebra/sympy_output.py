@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import sympy as sp
 
 from quotientgeo.symbolic.algebra.letters import (
+    SCALARS,
     Dimension,
     InverseLetter,
     InverseScalar,
@@ -36,7 +37,7 @@ def sympy_dimension(size: Dimension) -> sp.Expr:
 
 def sympy_symbol(alphabet: Alphabet, name: str) -> sp.MatrixSymbol | sp.Symbol:
     """The MatrixSymbol of a declared symbol, or the Symbol of a scalar one."""
-    if alphabet.kind(name) is Kind.SCALAR:
+    if alphabet.kind(name) in SCALARS:
         return sp.Symbol(name, real=True)
     rows, columns = alphabet.shape(name)
     return sp.MatrixSymbol(name, sympy_dimension(rows), sympy_dimension(columns))

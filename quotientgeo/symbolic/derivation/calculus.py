@@ -74,7 +74,7 @@ class Calculus(ABC, Generic[V]):
 def variables_of(geometry: Geometry, role: str) -> dict[str, Variable]:
     """The letters of one role, keyed by factor, or by element letter for group elements and the Lie algebra.
 
-    Roles: p (point), xi, eta, zeta (tangents), d (Euclidean gradient), A, B (group elements), X (Lie algebra).
+    Roles: p (point), xi, eta, zeta (tangents), d (Euclidean gradient), A, B (group elements), X (Lie algebra), parameters.
     """
     names = geometry.names
     per_factor: dict[str, Callable[[str], str]] = {
@@ -87,6 +87,8 @@ def variables_of(geometry: Geometry, role: str) -> dict[str, Variable]:
     if role in per_factor:
         rename = per_factor[role]
         return {f: Variable(rename(f), shape, geometry.kind(rename(f))) for f, shape in geometry.factors.items()}
+    if role == "parameters":
+        return {x: Variable(x, (1, 1), geometry.kind(x)) for x in geometry.metric.parameters}
     if role == "X":
         return {x: Variable(x, geometry.alphabet.shape(x), geometry.kind(x)) for x in names.algebra}
     rename = names.other_element if role == "B" else str
@@ -119,6 +121,8 @@ class Reading(Generic[V]):
             "X": str,
         }
         out = dict(p or {})
+        for name, variable in variables_of(self.geometry, "parameters").items():
+            out[name] = self.calculus.variable(variable)
         for role, blocks in roles.items():
             out.update({rename[role](key): value for key, value in blocks.items()})
         return out
@@ -232,6 +236,7 @@ class Reading(Generic[V]):
             point = {f: values[f] for f in names.factors}
             return function(point, {f: values[names.tangent(f)] for f in names.factors})
 
-        state = self._letters(p, xi=xi)
-        velocity = self._letters(xi, xi=self.acceleration(p, xi))
+        still = set(self.geometry.metric.parameters)
+        state = {x: value for x, value in self._letters(p, xi=xi).items() if x not in still}
+        velocity = {x: value for x, value in self._letters(xi, xi=self.acceleration(p, xi)).items() if x not in still}
         return self.calculus.derivative(at, state, velocity)

@@ -58,26 +58,31 @@ def derive_formulas(symmetry: Symmetry, metric: Metric) -> Geometry:
         raise
     derivatives = steps.time_derivatives(alphabet, names, acceleration, HIGHEST_ORDER)
     christoffel = steps.christoffel(alphabet, names, acceleration)
-    state = (*names.factors, *names.tangents)
+    parameters = metric.parameters
+    state = (*names.factors, *names.tangents, *parameters)
     geometry = dataclasses.replace(
         declared,
-        gradient=_blocks("gradient", (*names.factors, *map(names.euclidean, names.factors)), gradient),
+        gradient=_blocks("gradient", (*names.factors, *map(names.euclidean, names.factors), *parameters), gradient),
         acceleration=_blocks("acceleration", state, acceleration),
         derivatives={k: _blocks(f"derivative_{k}", state, value) for k, value in derivatives.items()},
-        christoffel=_blocks("christoffel", (*state, *map(names.second_tangent, names.factors)), christoffel),
+        christoffel=_blocks(
+            "christoffel",
+            (*names.factors, *names.tangents, *map(names.second_tangent, names.factors), *parameters),
+            christoffel,
+        ),
     )
     return _with_projector(geometry)
 
 
 def _with_projector(geometry: Geometry) -> Geometry:
     """The vertical Gram operator, and the closed form of the horizontal part where there is one."""
-    names, alphabet = geometry.names, geometry.alphabet
-    state = (*names.factors, *names.tangents)
+    names, alphabet, parameters = geometry.names, geometry.alphabet, geometry.metric.parameters
+    state = (*names.factors, *names.tangents, *parameters)
     vertical = {f: formula.polynomial for f, formula in geometry.vertical.items()}
     momenta = {x: formula.polynomial for x, formula in geometry.momentum.items()}
     gram = steps.vertical_gram(names, momenta, vertical)
     geometry = dataclasses.replace(
-        geometry, vertical_gram=_blocks("vertical_gram", (*names.factors, *names.algebra), gram)
+        geometry, vertical_gram=_blocks("vertical_gram", (*names.factors, *names.algebra, *parameters), gram)
     )
     solution = steps.projector(names, momenta, gram)
     if solution is None:
@@ -116,10 +121,15 @@ def _declared(symmetry: Symmetry, metric: Metric) -> Geometry:
         },
         preserved=tuple(_declared_preserved(symmetry, alphabet)),
         inner=ScalarFormula(
-            "inner", (*points, *velocities, *map(names.second_tangent, points)), inner, inner_expression
+            "inner",
+            (*points, *velocities, *map(names.second_tangent, points), *metric.parameters),
+            inner,
+            inner_expression,
         ),
         vertical=_blocks("vertical", (*points, *names.algebra), vertical),
-        momentum=_blocks("momentum", (*points, *velocities), steps.momentum(alphabet, names, inner, vertical)),
+        momentum=_blocks(
+            "momentum", (*points, *velocities, *metric.parameters), steps.momentum(alphabet, names, inner, vertical)
+        ),
         gradient={},
         acceleration={},
         derivatives={},

@@ -94,7 +94,8 @@ class TorchCalculus(TorchArithmetic, Calculus[Tensor]):
         """Orthonormal columns, disturbed; skew and symmetric parts where the kind asks for them."""
         rows, columns = numbers(variable.shape, self.sizes)
         if variable.kind in SPREAD:
-            return self._spread(basis(variable.kind, rows, columns), rows, columns)
+            value = self._spread(basis(variable.kind, rows, columns), rows, columns)
+            return value.abs() if variable.kind == "positive" else value
         draw = torch.randn(2, rows, columns, generator=self.generator, dtype=torch.float64)
         frame = torch.linalg.qr(draw[0].mT).Q.mT if columns > rows else torch.linalg.qr(draw[0]).Q
         if variable.kind == "orthogonal":

@@ -16,9 +16,11 @@ from quotientgeo.symbolic.algebra import (
     Alphabet,
     InverseLetter,
     InverseScalar,
+    Kind,
     Letter,
     PartLetter,
     Polynomial,
+    ScalarSymbol,
     TraceLetter,
     Word,
     split_scalars,
@@ -132,6 +134,8 @@ def is_nonnegative(alphabet: Alphabet, scalars: Word) -> bool:
 def _is_nonnegative(alphabet: Alphabet, letter: Letter) -> bool:
     if isinstance(letter, InverseScalar):
         return all(c > 0 and is_nonnegative(alphabet, monomial) for monomial, c in letter.argument)
+    if isinstance(letter, ScalarSymbol):
+        return alphabet.kind(letter.name) is Kind.POSITIVE
     return isinstance(letter, TraceLetter) and any(True for _ in semidefinite_rotations(alphabet, letter))
 
 

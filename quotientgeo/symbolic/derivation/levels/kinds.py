@@ -10,7 +10,7 @@ Unit = dict[tuple[int, int], int]  # (row, column) -> 1 or -1; the first one in 
 
 PAIRING = {"complex_half": "half", "complex_interleaved": "interleaved"}  # of the kinds of complex diagonal matrices
 PARTED = ("diagonal", *PAIRING)  # kinds whose algebra is commutative: a random one has no entry at which it is singular
-SPREAD = (*PARTED, "scalar", "vector")  # kinds whose own entries are divided by
+SPREAD = (*PARTED, "scalar", "positive", "vector")  # kinds whose own entries are divided by
 
 
 def basis(kind: str, rows: int, columns: int) -> list[Unit]:

@@ -160,7 +160,7 @@ class ModularCalculus(Calculus[Jet]):
         if variable.kind in PARTED:
             return self._random_parted(basis(variable.kind, rows, columns), rows, columns)
         entries = [[self.rng.randrange(PRIME) for _ in range(columns)] for _ in range(rows)]
-        if variable.kind in ("general", "invertible", "scalar", "vector"):
+        if variable.kind in ("general", "invertible", "scalar", "positive", "vector"):
             return entries
         sign = 1 if variable.kind == "symmetric" else -1
         folded = [[(entries[i][j] + sign * entries[j][i]) % PRIME for j in range(rows)] for i in range(rows)]

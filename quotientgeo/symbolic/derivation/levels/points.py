@@ -83,6 +83,8 @@ def random_matrix(variable: Variable, sizes: Sizes, rng: random.Random, reach: i
     if variable.kind in PARTED:
         return _random_parted(variable.kind, rows, columns, rng, reach)
     entries = [[Fraction(rng.randint(1, reach) * rng.choice((-1, 1))) for _ in range(columns)] for _ in range(rows)]
+    if variable.kind == "positive":
+        return [[abs(x) for x in row] for row in entries]
     if variable.kind == "invertible":  # unit lower times unit upper triangular, so never singular
         lower = [[Fraction(i == j) if i <= j else entries[i][j] for j in range(rows)] for i in range(rows)]
         upper = [[Fraction(2 * (i == j)) if i >= j else entries[i][j] for j in range(rows)] for i in range(rows)]

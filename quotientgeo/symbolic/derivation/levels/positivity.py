@@ -94,7 +94,7 @@ def _far_witness(geometry: Geometry, grown: Dominated) -> Witness | None:
         start = _random_point(geometry, sizes, "scaling")
         for exponent in takewhile(lambda e: e <= _FARTHEST, (0, *(2**i for i in range(12)))):
             scale = {f: Fraction(10) ** (exponent * k) for f, k in grown.scaling.items()}
-            point = {f: [[scale[f] * x for x in row] for row in rows] for f, rows in start.items()}
+            point = {f: [[scale.get(f, 1) * x for x in row] for row in rows] for f, rows in start.items()}
             witness = _witness_at(geometry, sizes, point)
             if witness is not None:
                 return witness
@@ -108,8 +108,8 @@ def _random_point(geometry: Geometry, sizes: Sizes, *seed: object) -> dict[str, 
     """Small integers; factors of full rank, since at others a metric may well be degenerate."""
     for attempt in count():
         calculus = RationalCalculus(sizes, generator("positivity", geometry.name, *seed, attempt))
-        (values,) = Reading(calculus, geometry).bind(["p"])
-        point = {f: [[x.real for x in row] for row in value] for f, value in values.items()}
+        values, parameters = Reading(calculus, geometry).bind(["p", "parameters"])
+        point = {f: [[x.real for x in row] for row in value] for f, value in (values | parameters).items()}
         if all(map(has_full_rank, point.values())):
             return point
     raise AssertionError
@@ -223,7 +223,8 @@ def _non_positive_vector(gram: list[list[Fraction]]) -> list[Fraction] | None:
 def _by_eigenvalues(geometry: Geometry) -> LevelResult:
     sizes = assign_sizes(geometry, 3, 5)
     calculus = TorchCalculus(sizes, generator("positivity", geometry.name).getrandbits(32))
-    (point,) = Reading(calculus, geometry).bind(["p"])
+    factors, parameters = Reading(calculus, geometry).bind(["p", "parameters"])
+    point = factors | parameters
     scope = sizes_text(sizes)
     try:
         (gram,) = gram_matrices(geometry, calculus, {f: value[None] for f, value in point.items()})

@@ -12,6 +12,7 @@ from quotientgeo.symbolic.algebra import (
     OnesLetter,
     PartLetter,
     Polynomial,
+    ScalarSymbol,
     Shape,
     SymbolLetter,
     TraceLetter,
@@ -138,7 +139,7 @@ class Ranks:
         if isinstance(letter, InverseScalar):
             return True
         if not isinstance(letter, TraceLetter):
-            return False
+            return isinstance(letter, ScalarSymbol) and self.alphabet.kind(letter.name) is Kind.POSITIVE
         state = self.state()
         for word in semidefinite_rotations(self.alphabet, letter):
             if self.definite(word):

@@ -65,6 +65,7 @@ def _worst(geometry: Geometry, sizes: Sizes) -> list[tuple[float, Point]]:
         best = torch.argsort(scores)[:_KEPT]
         kept = {f: value[best] for f, value in points.items()}
         near = {f: _nearby(value, max(1, count // (4 * _KEPT)), 0.5**step, rng) for f, value in kept.items()}
+        near |= {x: near[x].abs() for x in geometry.metric.parameters}
         points = {f: torch.cat([kept[f], near[f]]) for f in kept}
         scores = torch.cat([scores[best], _scores(geometry, sizes, near)])
     order = torch.argsort(scores)[:_KEPT].tolist()
@@ -82,6 +83,8 @@ def _draw(geometry: Geometry, sizes: Sizes, count: int, rng: torch.Generator) ->
         spread[::2] = 0.0
         turn = torch.linalg.qr(torch.randn(count, columns, columns, generator=rng, dtype=torch.float64)).Q
         out[factor] = (value * 10.0 ** (scale + spread)) @ turn
+    for parameter in geometry.metric.parameters:
+        out[parameter] = 10.0 ** (reach * (2 * torch.rand(count, 1, 1, generator=rng, dtype=torch.float64) - 1))
     return out
 
 
