@@ -12,7 +12,7 @@ from torch import Tensor
 import quotientgeo as qg
 from quotientgeo.errors import QuotientgeoError
 from quotientgeo.manifolds import QuotientManifold, RiemannianSGD
-from tests.geometry.derived_settings import CATALOGUE, GroupElement, Setting, generated, sizes_of, with_fault
+from tests.geometry.derived_settings import CATALOGUE, SMALL, GroupElement, Setting, generated, sizes_of, with_fault
 
 GEODESICS = ("exact", 1, 2, 3, 4)
 STEPS = 4
@@ -53,13 +53,14 @@ class Case:
 
 
 def gap(a: Tensor, b: Tensor) -> float:
-    return float((a.double() - b.double()).abs().max() / b.double().abs().max())
+    """Largest difference relative to the largest entry of ``b``, or to SMALL where that is less: a quotient may be a point."""
+    return float((a.double() - b.double()).abs().max() / b.double().abs().max().clamp_min(SMALL))
 
 
 def points_and_tangents_pass_their_checks(case: Case) -> None:
     manifold, x, u = case.manifold, case.x, case.tangent()
     assert manifold.check_point_on_manifold(x, explain=True) == (True, None)
-    assert manifold.check_vector_on_tangent(x, u, explain=True, atol=0, rtol=1e-9) == (True, None)
+    assert manifold.check_vector_on_tangent(x, u, explain=True, atol=1e-12, rtol=1e-9) == (True, None)
     at = Setting(case.setting.name).geometry
     vertical = manifold.pack_point(*at.vertical(manifold.unpack_tensor(x), *case.A.X))
     ok, reason = manifold.check_vector_on_tangent(x, u + 0.01 * vertical, explain=True)
@@ -87,9 +88,9 @@ def operations_are_those_of_the_geometry(case: Case) -> None:
     assert (u / manifold.norm(x, u, keepdim=True)).shape == u.shape
     assert torch.equal(manifold.proju(x, x), manifold.pack_point(*at.project(point, point)))
     gradient = manifold.egrad2rgrad(x, x)
-    assert manifold.check_vector_on_tangent(x, gradient, atol=0, rtol=1e-8)
+    assert manifold.check_vector_on_tangent(x, gradient, atol=1e-10, rtol=1e-8)
     pairing = (x * u).reshape(*case.setting.batch, -1).sum(-1)
-    scale = manifold.norm(x, gradient) * manifold.norm(x, u)
+    scale = (manifold.norm(x, gradient) * manifold.norm(x, u)).clamp_min(SMALL)
     assert float(((manifold.inner(x, gradient, u) - pairing) / scale).abs().max()) < 1e-9
 
 
@@ -99,12 +100,12 @@ def geodesics_and_transports_commute_with_the_group(case: Case) -> None:
     assert torch.equal(y, manifold.expmap(x, u))
     assert torch.equal(manifold.retr(x, u), y)
     assert gap(y - x, u) < 0.2
-    assert manifold.check_vector_on_tangent(y, there, atol=0, rtol=1e-8)
+    assert manifold.check_vector_on_tangent(y, there, atol=1e-10, rtol=1e-8)
     assert torch.equal(manifold.transp_follow_retr(x, u, v), there)
     moved_y, moved_there = manifold.expmap_transp(case.moved(x), case.moved_tangent(u), case.moved_tangent(v))
     assert gap(moved_y, case.moved(y)) < 1e-9
     assert gap(moved_there, case.moved_tangent(there)) < 1e-8
-    kept = (manifold.inner(y, there) - manifold.inner(x, v)) / manifold.inner(x, v)
+    kept = (manifold.inner(y, there) - manifold.inner(x, v)) / manifold.inner(x, v).clamp_min(SMALL**2)
     assert float(kept.abs().max()) < (1e-9 if manifold.geodesic == "exact" else 0.1)
     projected = manifold.transp(x, y, v)
     assert torch.equal(projected, manifold.proju(y, v))
@@ -126,8 +127,9 @@ def optimisers_see_the_quotient(case: Case, make=geoopt.optim.RiemannianSGD) -> 
     """Starts on one orbit, and losses that the group moves along with them, give runs that the group moves."""
     here = run(case, make, case.x, case.loss)
     there = run(case, make, case.moved(case.x), lambda y: case.loss(case.back(y)))
-    assert gap(here, case.x) > 1e-4
-    assert float(case.loss(here)) < float(case.loss(case.x))
+    if gap(case.tangent(), torch.zeros_like(case.x)) > 1e-6:  # not where the quotient is a point
+        assert gap(here, case.x) > 1e-4
+        assert float(case.loss(here)) < float(case.loss(case.x))
     assert gap(there, case.moved(here)) < 1e-8
 
 
