@@ -12,10 +12,10 @@ import torch
 from torch import Tensor
 
 from quotientgeo.measures.declared import BlockGeometry, GeodesicName, rescaled, search_probe
-from quotientgeo.measures.fields import Fields
 from quotientgeo.measures.movers import DifferentiatedMover
 from quotientgeo.measures.tables import Table
 from quotientgeo.measures.workspace import Mover, Parameters
+from quotientgeo.model.fields import Fields
 from quotientgeo.model.stacks import DeclaredStack
 
 if TYPE_CHECKING:
@@ -106,13 +106,13 @@ class DeclaredChart:
 
 def described(charts: Sequence[BlockChart]) -> dict[str, Any]:
     """What a result says of the declared geometries among its charts, by name: how many blocks they move, their certificate in
-    one line, and a digest of the generated code."""
+    one line, and a digest of the generated code, None where its text is not known."""
     found: dict[str, Any] = {}
     for chart in charts:
         if isinstance(chart, DeclaredChart):
             geometry, module = chart.stack.geometry, chart.stack.module
-            source = "".join(linecache.getlines(module.__file__ or "")) or module.__name__
-            digest = hashlib.sha256(source.encode()).hexdigest()
+            source = "".join(linecache.getlines(getattr(module, "__file__", None) or ""))
+            digest = hashlib.sha256(source.encode()).hexdigest() if source else None
             entry = found.setdefault(geometry.name, {"blocks": 0, "digest": digest})
             entry["blocks"] += len(chart.stack)
             entry["certificate"] = str(geometry.certificate.summary)

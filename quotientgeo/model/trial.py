@@ -11,13 +11,14 @@ from torch import Tensor
 from quotientgeo.errors import NonFiniteLossError
 from quotientgeo.groups import GL
 from quotientgeo.model.blocks import GroupBlock, PairBlock
+from quotientgeo.model.fields import Fields
 from quotientgeo.model.geometries import groups_of
 from quotientgeo.model.inventory import large_tables
 from quotientgeo.model.onesided import one_sided
 from quotientgeo.model.orbit import act, identities, random_elements
 from quotientgeo.model.probe import Probe
 from quotientgeo.model.scales import LAST_BITS, Scales, distances
-from quotientgeo.model.stacks import Element, PairStack
+from quotientgeo.model.stacks import DeclaredStack, Element, PairStack
 
 if TYPE_CHECKING:
     from quotientgeo.model.graph import SymmetryGraph
@@ -64,15 +65,18 @@ class Trial:
 
         Factors move by G + e U (V' G) and H + e U (V' H) with random U, V, so that zero rows (a fresh bias) take part and the
         gauge does not matter; trained entries of the rest move by w (1 + e u), so that exact zeros stay zero, as they do in a
-        measure. Factors of a declared geometry move by e |X| / sqrt(entries) in every entry. Large embedding tables, whose rows
-        are inputs like any other, stay: another copy would be the largest of all.
+        measure. Declared blocks move likewise, see ``_shaken``. Large embedding tables, whose rows are inputs like any other,
+        stay: another copy would be the largest of all.
         """
         generator = torch.Generator().manual_seed(self.seed + 2)
         kept = large_tables(self.graph.model)
         params = {name: w if name in kept else self._rescaled(name, w, generator) for name, w in self.base.items()}
         for stack in self.graph.stacks():
-            change = _mixed_rows if isinstance(stack, PairStack) else _shaken
-            params = stack.write(params, *(change(factor, generator) for factor in stack.read(params)))
+            if isinstance(stack, PairStack):
+                factors = [_mixed_rows(factor, generator) for factor in stack.read(params)]
+            else:
+                factors = _shaken(stack, stack.read(params), generator)
+            params = stack.write(params, *factors)
         return Trial(self.graph, self.probe, self.seed, params, self.rounding)
 
     def _rounding(self) -> Params:
@@ -203,12 +207,21 @@ def _rescaled(graph: SymmetryGraph, elements: dict[str, Element], generator: tor
     return found
 
 
-def _shaken(factor: Tensor, generator: torch.Generator) -> Tensor:
-    """Every entry of X (B, rows, columns) moved by a Gaussian number times e |X| / sqrt(entries); of a factor of zeros by e."""
-    size = factor.flatten(1).norm(dim=1) / factor[0].numel() ** 0.5
-    size = torch.where(size > 0, size, 1.0)[:, None, None]
-    noise = torch.randn(factor.shape, generator=generator, dtype=torch.float64).to(factor)
-    return factor + NEARBY * size * noise
+def _shaken(stack: DeclaredStack, factors: Sequence[Tensor], generator: torch.Generator) -> list[Tensor]:
+    """Factors (B, rows, columns) moved by e C X with a random map C that commutes with the group, so that the gauge does not
+    matter. A factor without such maps moves by e |X| / sqrt(entries) in every entry, and stays where a GL acts in the block:
+    what is little in one gauge of that is much in another."""
+    fields = Fields.of(stack)
+    linear = any(group.element_kind == "invertible" for group in stack.groups)
+    drawn = fields.draw(tuple(factors), generator)
+    moved = []
+    for kind, x, tangent in zip(fields.kinds, factors, drawn, strict=True):
+        if kind is None and not (linear and fields.any):
+            size = x.flatten(1).norm(dim=1) / x[0].numel() ** 0.5
+            size = torch.where(size > 0, size, 1.0)[:, None, None]
+            tangent = size * torch.randn(x.shape, generator=generator, dtype=torch.float64).to(x)
+        moved.append(x + NEARBY * tangent)
+    return moved
 
 
 def _last_bits(w: Tensor, generator: torch.Generator) -> Tensor:

@@ -6,7 +6,7 @@ the right where none acts on the columns, diagonal ones beside diagonal groups. 
 elements, never assumed. Gaussian maps then give random tangents; under the invariant metric of the pair, isotropic ones.
 
 A factor on which groups act from both sides (W -> A W B^-1) has none; its tangents are reached as horizontal parts of the
-others'. Where no factor of a block has one, there is no draw: see ``DeclaredChart.random_direction``.
+others'. Where no factor of a block has one, there is no draw.
 """
 
 from __future__ import annotations
@@ -61,7 +61,8 @@ class Fields:
         return any(kind is not None for kind in self.kinds)
 
     def draw(self, point: Factors, generator: torch.Generator) -> Factors:
-        """A Gaussian equivariant tangent at each point (B, rows, columns); zero in factors without a map."""
+        """A Gaussian equivariant tangent at each point (B, rows, columns), about as large as the point; zero in factors without
+        a map."""
         drawn = []
         for kind, x in zip(self.kinds, point, strict=True):
             if kind is None:
@@ -73,8 +74,9 @@ class Fields:
 
 def _map(kind: str, x: Tensor, generator: torch.Generator) -> Tensor:
     size = x.shape[-2] if "left" in kind else x.shape[-1]
-    shape = (size,) if "diagonal" in kind else (size, size)
-    return torch.randn(shape, generator=generator, dtype=torch.float64).to(x)
+    if "diagonal" in kind:
+        return torch.randn(size, generator=generator, dtype=torch.float64).to(x)
+    return torch.randn(size, size, generator=generator, dtype=torch.float64).to(x) / size**0.5
 
 
 def _apply(kind: str, C: Tensor, x: Tensor) -> Tensor:
