@@ -20,6 +20,7 @@ from quotientgeo.geometry.logarithm import MOST_ITERATIONS, TOLERANCE, logarithm
 from quotientgeo.geometry.pair import MetricName, require_declared
 
 _ROUNDING = 4.0
+_SAME = 1e-9  # of two lengths; a geodesic that is the explicit path counts as a geodesic
 
 
 class Distance(NamedTuple):
@@ -47,7 +48,8 @@ def quotient_distance(
 ) -> Distance:
     """Bounds of the distance of two batches of pairs of one shape, given by their canonical frames.
 
-    For h = 1 both bounds are the closed form (``rank_one_distance``). Else geodesics are shot both ways, and the upper bound is
+    For h = 1 both bounds are the closed form (``rank_one_distance``), to rounding. Else geodesics are shot both
+    ways, and the upper bound is
     the shortest of what connects: a geodesic that was found with its gap added, or the explicit path. So bounds are
     symmetric to rounding. A converged geodesic that is longer than the explicit path is not the shortest: such a block
     counts as not converged.
@@ -55,13 +57,14 @@ def quotient_distance(
     require_declared(metric, "exact")
     if first.s.shape[-1] == 1:
         d = rank_one_distance(first, second, metric)
-        return Distance(d, d, d.isfinite(), torch.zeros_like(d))
+        return Distance(_less_rounding(d, first, second, metric), d, d.isfinite(), torch.zeros_like(d))
     path = path_length(first, second, metric)
     found = [logarithm(a, b, metric, tolerance=tolerance, most=most) for a, b in ((first, second), (second, first))]
     lengths = torch.stack([torch.where(one.converged, one.length + one.gap, math.inf) for one in found])
     shortest, way = lengths.min(0)
     gap = torch.where(way == 0, found[0].gap, found[1].gap)
-    converged = shortest <= path
+    unit = 1.0 if metric == "invariant" else torch.linalg.vector_norm(second.s, dim=-1)
+    converged = shortest.isfinite() & (shortest <= path * (1.0 + _SAME) + _SAME * unit)
     lower = lower_bound(first, second, metric)
     lower = torch.where(path.isinf(), math.inf, lower)
     return Distance(lower, torch.minimum(shortest, path), converged, torch.where(converged, gap, 0.0))
@@ -81,15 +84,21 @@ def lower_bound(first: Frames, second: Frames, metric: MetricName) -> Tensor:
 
     Less the rounding of either formula, 4 eps h s_1/s_h (invariant) or 4 eps h s_1 (mixed).
     """
-    eps, h = torch.finfo(torch.float64).eps, first.s.shape[-1]
     if metric == "invariant":
         squares = 0.5 * (first.s.log() - second.s.log()).square().sum(-1)
         for F_1, F_2 in ((first.F_G, second.F_G), (first.F_H, second.F_H)):
             squares = squares + principal_angles(F_1, F_2).square().sum(-1)
-        bound, noise = squares.sqrt(), torch.maximum(*(f.s[..., 0] / f.s[..., -1] for f in (first, second)))
+        bound = squares.sqrt()
     else:
         bound = product_difference(first, second) / math.sqrt(2.0)
-        noise = torch.maximum(first.s[..., 0], second.s[..., 0])
+    return _less_rounding(bound, first, second, metric)
+
+
+def _less_rounding(bound: Tensor, first: Frames, second: Frames, metric: MetricName) -> Tensor:
+    """A lower bound less the rounding error of its formula, 4 eps h s_1/s_h (invariant) or 4 eps h s_1 (mixed)."""
+    eps, h = torch.finfo(torch.float64).eps, first.s.shape[-1]
+    relative = metric == "invariant"
+    noise = torch.maximum(*(f.s[..., 0] / (f.s[..., -1] if relative else 1.0) for f in (first, second)))
     return (bound - _ROUNDING * eps * h * noise).clamp_min(0.0)
 
 

@@ -20,6 +20,7 @@ from quotientgeo.geometry.pair import MetricName, require_declared
 from quotientgeo.measures.problem import raised
 from quotientgeo.measures.result import plain
 from quotientgeo.model.graph import SymmetriesName, SymmetryGraph, symmetry_graph
+from quotientgeo.model.inventory import inventory
 from quotientgeo.model.stacks import PairStack
 
 SCHEMA = 1
@@ -125,13 +126,13 @@ def distance(
     for name, model in (("model_a", model_a), ("model_b", model_b)):
         if not isinstance(model, nn.Module):
             raise ArgumentError(f"{name} must be a torch.nn.Module, got a {type(model).__name__}")
+    _require_one_structure(model_a, model_b)
     if graph is None:
         graph, used = symmetry_graph(model_a, symmetries), str(symmetries)
     elif graph.model is model_a:
         used = "those of the given graph"
     else:
         raise ArgumentError("graph must be a graph of model_a: its block names and views are looked up there")
-    _require_one_structure(graph, model_b)
     points = [graph.canonicalise_shifts(_parameters(model, graph)) for model in (model_a, model_b)]
     per_block: dict[str, BlockDistance] = {}
     for stack in _pair_stacks(graph):
@@ -148,9 +149,9 @@ def _parameters(model: nn.Module, graph: SymmetryGraph) -> dict[str, Tensor]:
     return {name: p.to(device) for name, p in raised({n: named[n] for n in graph.parameters}, torch.float64).items()}
 
 
-def _require_one_structure(graph: SymmetryGraph, model_b: nn.Module) -> None:
+def _require_one_structure(model_a: nn.Module, model_b: nn.Module) -> None:
     """The same parameters with the same shapes, tied in the same way."""
-    first = dict(graph.model.named_parameters(remove_duplicate=False))
+    first = dict(model_a.named_parameters(remove_duplicate=False))
     second = dict(model_b.named_parameters(remove_duplicate=False))
     for name, p in first.items():
         if name not in second:
@@ -163,14 +164,14 @@ def _require_one_structure(graph: SymmetryGraph, model_b: nn.Module) -> None:
     for name in second:
         if name not in first:
             raise ArgumentError(f"the models differ in structure: model_a has no parameter {name!r}")
-    names = SymmetryGraph(model_b).names
-    for name, one in graph.names.items():
+    names = inventory(model_b).one_name
+    for name, one in inventory(model_a).one_name.items():
         if names[name] != one:
             tied, model = (name, "model_a") if one != name else (name, "model_b")
             raise ArgumentError(
                 f"the models differ in structure: {tied!r} is tied to another parameter in {model} only"
             )
-    heads = [getattr(getattr(model, "config", None), "num_attention_heads", None) for model in (graph.model, model_b)]
+    heads = [getattr(getattr(model, "config", None), "num_attention_heads", None) for model in (model_a, model_b)]
     if heads[0] != heads[1]:
         raise ArgumentError(
             f"the models differ in structure: {heads[0]} attention heads in model_a, {heads[1]} in model_b"
