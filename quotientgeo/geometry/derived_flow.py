@@ -16,7 +16,7 @@ from quotientgeo.errors import GeodesicAccuracyError, GeodesicCollapseError
 from quotientgeo.geometry.gauge import batch_names
 
 State = tuple[Tensor, ...]
-FEWEST_STEPS = 8
+FEWEST_STEPS = 4
 MOST_STEPS = 2048
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import linecache
 import pickle
 from importlib import import_module
 from types import ModuleType
@@ -36,16 +37,10 @@ def module_address(module: ModuleType) -> tuple[str, str | None]:
         pickle.PicklingError: it is neither.
     """
     name = module.__name__
-    try:
-        if import_module(name) is module:
-            return name, None
-    except (ImportError, ValueError):
-        pass
-    source = getattr(module, "__source__", None)
-    get_source = getattr(getattr(module, "__loader__", None), "get_source", None)
-    if source is None and get_source is not None:
-        source = get_source(name)
-    if source is None:
+    if getattr(module, "__spec__", None) is not None:  # not so for what was made in memory, even if it is registered
+        return name, None
+    source = getattr(module, "__source__", None) or "".join(linecache.getlines(getattr(module, "__file__", None) or ""))
+    if not source:
         raise pickle.PicklingError(
             f"the generated module {name} cannot be imported by its name, and its source is not known: write it to a file with "
             "quotientgeo.generate and import that"
