@@ -389,7 +389,7 @@ def horizontal(G: Tensor, H: Tensor, xi_G: Tensor, xi_H: Tensor) -> tuple[Tensor
     """Horizontal part of the tangent (xi_G, xi_H) at (G, H): what is left without its vertical part.
 
         xi - vertical(X) with momentum(vertical(X)) = momentum(xi)
-        solved here by a symmetric eigendecomposition: no formula gives X
+        solved at run time: no formula gives X
 
     Shapes: G (..., n, h), H (..., m, h), xi_G (..., n, h),
     xi_H (..., m, h); returns the parts in the shapes of the factors.

@@ -37,8 +37,8 @@ def module_from(source: str, name: str) -> ModuleType:
 def check_horizontal(source: str, geometry: Geometry) -> str:
     """How the run-time solve did in float64, for the record; CertificateError where the result is not the horizontal part.
 
-    At two random points of different sizes: the momentum of what is left is zero, what is taken off is a vertical vector, and
-    taking the horizontal part again changes nothing.
+    At two random points of different sizes: the momentum of what is left is zero, what is taken off is a vertical vector,
+    taking the horizontal part again changes nothing, and by automatic differentiation the momentum stays zero around.
     """
     module = module_from(source, geometry.name)
     scopes = []
@@ -75,7 +75,23 @@ def _residuals(module: ModuleType, geometry: Geometry, sizes: Sizes) -> dict[str
         "momentum zero": _ratio(_listed(module.momentum(*point, *found)), _listed(module.momentum(*point, *xi))),
         "difference vertical": _ratio([rest], [_flat(xi)]),
         "projecting again": _ratio([a - b for a, b in zip(again, found, strict=True)], xi),
+        "derivative of the momentum zero": _derivative(module, point, xi),
     }
+
+
+def _derivative(module: ModuleType, point: list[Tensor], xi: list[Tensor]) -> float:
+    """The momentum of the horizontal part is zero at all points, so its derivative is zero too: that of the solve is right."""
+    with torch.enable_grad():
+        time = torch.zeros((), dtype=torch.float64, requires_grad=True)
+        moved = [p + time * x.cos() for p, x in zip(point, xi, strict=True)]
+        sizes = []
+        for tangent in (module.horizontal(*moved, *xi), xi):
+            momenta = _listed(module.momentum(*moved, *tangent))
+            flat = _flat(momenta)
+            total = (flat * torch.linspace(1.0, 2.0, flat.numel(), dtype=flat.dtype)).sum()
+            (slope,) = torch.autograd.grad(total, time, retain_graph=True)
+            sizes.append(slope.reshape(1))
+    return _ratio([sizes[0]], [sizes[1]])
 
 
 def _listed(value: Tensor | tuple[Tensor, ...]) -> list[Tensor]:

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 from quotientgeo.errors import DeclarationError
 from quotientgeo.symbolic.algebra import Alphabet, Polynomial, TracePolynomial
-from quotientgeo.symbolic.codegen import solving
+from quotientgeo.symbolic.codegen import solver_text, solving
 from quotientgeo.symbolic.codegen.builder import Builder
 from quotientgeo.symbolic.codegen.factoring import Factoring
 from quotientgeo.symbolic.codegen.functions import Function, functions
@@ -43,7 +43,7 @@ HELPERS = {
     b = (matrix[..., 1::2, ::2] - matrix[..., ::2, 1::2]).diagonal(dim1=-2, dim2=-1) / 2
     blocks = torch.diag_embed(torch.stack([torch.stack([a, -b], -2), torch.stack([b, a], -2)], -3))
     return blocks.movedim((-4, -3, -2, -1), (-3, -1, -4, -2)).reshape(matrix.shape)''',
-    **solving.HELPERS,
+    **solver_text.HELPERS,
 }  # nothing here raises: an error would have to wait for the device
 CATALOGUE_ORIGIN = "`make derive` from declaration.py"
 
@@ -140,7 +140,7 @@ NAME = "{geometry.name}"
 
 def _waiting(geometry: Geometry) -> str:
     """What the functions do where a computation fails."""
-    if geometry.horizontal is None and solving.sylvester(geometry) is not None:
+    if geometry.horizontal is None:
         return "Nothing raises, so nothing waits for a GPU, except for the eigendecomposition inside horizontal."
     return "Nothing raises, so nothing waits for a GPU."
 

@@ -1,8 +1,9 @@
 """The horizontal part where no one-sided formula gives it: the equation K_X = J(xi) is solved at run time.
 
 K is the vertical Gram operator, X -> momentum(vertical(X)), symmetric and positive in the inner product tr(X' Y). Two terms
-L_1 X R_1 + L_2 X R_2 with definite L and R are diagonalised together; anything else is left to conjugate gradients. What can
-be written as a formula (the operator, the matrices L and R) is a ``Function`` like any other; the rest is the text below.
+L_1 X R_1 + L_2 X R_2 with definite L and R are diagonalised together; anything else is written out as a matrix and
+diagonalised, or left to conjugate gradients where it is too large for that. What can be written as a formula (the operator,
+the matrices L and R) is a ``Function`` like any other; the rest is the text below.
 """
 
 from __future__ import annotations
@@ -11,35 +12,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from quotientgeo.symbolic.algebra import InverseLetter, Polynomial, SymbolLetter, Word, is_positive_definite
+from quotientgeo.symbolic.algebra import InverseLetter, Polynomial, SymbolLetter, Word, is_positive_definite, word_key
 from quotientgeo.symbolic.codegen.functions import Function, local, momentum_names
 from quotientgeo.symbolic.codegen.notation import wrapped
+from quotientgeo.symbolic.codegen.solver_text import HELPERS
 from quotientgeo.symbolic.codegen.writer import INDENT, WIDTH, broken
 from quotientgeo.symbolic.derivation import Geometry
 
+DENSE = 1024  # rows of the largest operator that is written out as a matrix
+STEPS = "steps"
+_PARTED = ("diagonal", "complex_half", "complex_interleaved")  # their operators have no matrix in all entries
 OPERATOR, WEIGHTS, SOLVER = "_vertical_gram", "_vertical_weights", "_vertical_part"
-
-HELPERS = {
-    "_eigen": '''def _eigen(matrix: Tensor) -> tuple[Tensor, Tensor]:
-    """Eigenvalues and eigenvectors of a symmetric matrix; NaN where the matrix is not finite."""
-    failed = ~matrix.isfinite().all(-1).all(-1)
-    values, vectors = torch.linalg.eigh((matrix + matrix.mT).masked_fill(failed[..., None, None], 0.0) / 2)
-    return values.masked_fill(failed[..., None], float("nan")), vectors''',
-    "_pencil": '''def _pencil(one: Tensor, other: Tensor) -> tuple[Tensor, Tensor]:
-    """(T, d) with T' one T = I and T' other T = diag(d), for positive definite matrices."""
-    factor = _cholesky(one)
-    half = torch.linalg.solve_triangular(factor, other, upper=False)
-    values, vectors = _eigen(torch.linalg.solve_triangular(factor, half.mT, upper=False))
-    return torch.linalg.solve_triangular(factor.mT, vectors, upper=True), values''',
-    "_pencil_inverse": '''def _pencil_inverse(one: Tensor, other: Tensor) -> tuple[Tensor, Tensor]:
-    """(T, d) with T' one^-1 T = I and T' other T = diag(d), for positive definite matrices."""
-    factor = _cholesky(one)
-    values, vectors = _eigen(factor.mT @ other @ factor)
-    return factor @ vectors, values''',
-    "_dot": '''def _dot(left: tuple[Tensor, ...], right: tuple[Tensor, ...]) -> Tensor:
-    """Sum of tr(x' y) over the pairs, with two axes of length 1."""
-    return sum((x * y).sum(dim=(-2, -1), keepdim=True) for x, y in zip(left, right, strict=True))''',
-}
 
 
 @dataclass(frozen=True)
@@ -91,20 +74,28 @@ def _two_terms(operator: Polynomial, letter: str) -> list[tuple[Polynomial, Poly
         if len(places) != 1 or word[places[0]] is not here:
             return None
         sides[word[: places[0]], word[places[0] + 1 :]] = coefficient
-    lefts, rights = (list(dict.fromkeys(pair[side] for pair in sides)) for side in (0, 1))
-
-    def left(terms: Mapping[Word, Fraction]) -> Polynomial:
-        return Polynomial(alphabet, terms, (rows, rows))
-
-    def right(terms: Mapping[Word, Fraction]) -> Polynomial:
-        return Polynomial(alphabet, terms, (columns, columns))
-
-    one = Fraction(1)
-    if len(lefts) == 2:
-        return [(left({x: one}), right({r: c for (at, r), c in sides.items() if at == x})) for x in lefts]
-    if len(rights) == 2:
-        return [(left({r: c for (r, at), c in sides.items() if at == x}), right({x: one})) for x in rights]
+    turned = {(right, left): c for (left, right), c in sides.items()}
+    for found, swapped in ((_gathered(sides), False), (_gathered(turned), True)):
+        if len(found) == 2:
+            pairs = [pair[::-1] if swapped else pair for pair in found]
+            return [
+                (Polynomial(alphabet, left, (rows, rows)), Polynomial(alphabet, right, (columns, columns)))
+                for left, right in pairs
+            ]
     return None
+
+
+def _gathered(sides: Mapping[tuple[Word, Word], Fraction]) -> list[tuple[dict[Word, Fraction], dict[Word, Fraction]]]:
+    """Sums (l, r) with sum of c L x R = sum of l x r: what stands left of proportional right sides is added up."""
+    rights: dict[Word, dict[Word, Fraction]] = {}
+    for (left, right), c in sides.items():
+        rights.setdefault(left, {})[right] = c
+    found: dict[frozenset[tuple[Word, Fraction]], tuple[dict[Word, Fraction], dict[Word, Fraction]]] = {}
+    for left, sums in rights.items():
+        lead = sums[min(sums, key=word_key)]
+        shape = {right: c / lead for right, c in sums.items()}
+        found.setdefault(frozenset(shape.items()), ({}, shape))[0][left] = lead
+    return list(found.values())
 
 
 def _pencil(first: Polynomial, second: Polynomial) -> Pencil:
@@ -164,8 +155,8 @@ def solving_source(geometry: Geometry) -> list[str]:
     if geometry.horizontal is not None:
         return []
     found = sylvester(geometry)
-    solver = _gradients_source(geometry) if found is None else _sylvester_source(geometry, found)
-    return [solver, _horizontal_source(geometry, found)]
+    solver = _operator_source(geometry) if found is None else _sylvester_source(geometry, found)
+    return [solver, _horizontal_source(geometry)]
 
 
 def _sylvester_source(geometry: Geometry, found: Sylvester) -> str:
@@ -192,42 +183,40 @@ def _sylvester_source(geometry: Geometry, found: Sylvester) -> str:
     return solution'''
 
 
-def _gradients_source(geometry: Geometry) -> str:
+def _operator_source(geometry: Geometry) -> str:
     names, momenta = geometry.names, list(momentum_names(geometry).values())
     several = len(momenta) > 1
     result = f"tuple[{', '.join('Tensor' for _ in momenta)}]" if several else "Tensor"
     signature = _signature(SOLVER, [*names.factors, *momenta], result)
+    letters, last = ", ".join(names.algebra), "" if several else ","
+    left, right = ("", "") if several else ("(", ",)")
+    kinds = [geometry.kind(x) for x in names.algebra]
+    choice = f"_gradients(moving, given, {STEPS})"
+    how = "by conjugate gradients"
+    if not set(kinds) & set(_PARTED):
+        signs = ", ".join(str({"symmetric": 1, "skew": -1}.get(kind, 0)) for kind in kinds) + last
+        choice = f"_dense(moving, still, given, ({signs})) if {STEPS} <= {DENSE} else {choice}"
+        how = f"by an eigendecomposition of {OPERATOR}, or {how} where that has more than {DENSE} rows"
+    lines = "\n".join(
+        f"{INDENT}{line}"
+        for line in wrapped(
+            f'"""{letters} whose vertical tangent has this momentum, {how}."""'.split(" "), " ", WIDTH - 4
+        )
+    )
+    still = f"""
 
-    def image(of: str) -> str:
-        factors = ", ".join(names.factors)
-        return f"{OPERATOR}({factors}, *{of})" if several else f"({OPERATOR}({factors}, {of}[0]),)"
-
-    letters, dimension = ", ".join(names.algebra), _dimension(geometry, shapes=False)
-    return f'''{signature}
-    """{letters} whose vertical tangent has this momentum, by conjugate gradients on {OPERATOR}.
-
-    As many steps as the group has dimensions ({dimension}), and once more from there to remove rounding errors.
-    What has converged stands still, so nothing waits for the device. Derivatives are those of the steps.
-    """
-    given = ({", ".join(momenta)}{"" if several else ","})
-    solution = tuple(0.0 * part for part in given)  # NaN stays
+    def still(*X: Tensor) -> tuple[Tensor, ...]:
+        return {left}{OPERATOR}({", ".join(f"{f}.detach()" for f in names.factors)}, *X){right}"""
+    return f"""{signature}
+{lines}
+    given = ({", ".join(momenta)}{last})
 {_steps(geometry)}
-    goal = torch.finfo(given[0].dtype).eps ** 2 * _dot(given, given)
-    for _ in range(2):
-        image = {image("solution")}
-        rest = tuple(a - b for a, b in zip(given, image, strict=True))
-        way, size = rest, _dot(rest, rest)
-        for _ in range(steps):
-            image = {image("way")}
-            bend = _dot(way, image)
-            moving = (size > goal) & (bend > 0)
-            step = torch.where(moving, size, 0.0) / torch.where(moving, bend, 1.0)
-            solution = tuple(a + step * b for a, b in zip(solution, way, strict=True))
-            rest = tuple(a - step * b for a, b in zip(rest, image, strict=True))
-            before, size = torch.where(moving, size, 1.0), _dot(rest, rest)
-            turn = torch.where(moving, size, 0.0) / before
-            way = tuple(a + turn * b for a, b in zip(rest, way, strict=True))
-    return solution{"" if several else "[0]"}'''
+
+    def moving(*X: Tensor) -> tuple[Tensor, ...]:
+        return {left}{OPERATOR}({", ".join(names.factors)}, *X){right}{still if "still" in choice else ""}
+
+    solution = {choice}
+    return solution{"" if several else "[0]"}"""
 
 
 def _dimension(geometry: Geometry, shapes: bool) -> str:
@@ -258,7 +247,7 @@ def _steps(geometry: Geometry) -> str:
     return f"{INDENT}steps = (\n{2 * INDENT}{summands}\n{INDENT})"
 
 
-def _horizontal_source(geometry: Geometry, found: Sylvester | None) -> str:
+def _horizontal_source(geometry: Geometry) -> str:
     names = geometry.names
     arguments = [*names.factors, *names.tangents]
     signature = _signature("horizontal", arguments, f"tuple[{', '.join('Tensor' for _ in names.factors)}]")
@@ -267,7 +256,6 @@ def _horizontal_source(geometry: Geometry, found: Sylvester | None) -> str:
     several = len(names.algebra) > 1
     factors, letters = ", ".join(names.factors), ", ".join(names.algebra)
     parts = [f"{names.tangent(f)} - {v}" for f, v in vertical.items()]
-    how = "a symmetric eigendecomposition" if found else "conjugate gradients"
     shapes = [f"{name} {_batched(geometry, name)}" for name in arguments]
     shapes[0], shapes[-1] = f"Shapes: {shapes[0]}", f"{shapes[-1]}; returns the parts in the shapes of the factors."
     velocity = f"({', '.join(names.tangents)})"
@@ -276,7 +264,7 @@ def _horizontal_source(geometry: Geometry, found: Sylvester | None) -> str:
         *(f"{INDENT}{line}" for line in wrapped(f'"""{summary}'.split(" "), " ", WIDTH - 4)),
         "",
         f"{INDENT}    xi - vertical({letters}) with momentum(vertical({letters})) = momentum(xi)",
-        f"{INDENT}    solved here by {how}: no formula gives {letters}",
+        f"{INDENT}    solved at run time: no formula gives {letters}",
         "",
         *(f"{INDENT}{line}" for line in wrapped(shapes, ", ", WIDTH - 4)),
         f'{INDENT}"""',
@@ -302,7 +290,7 @@ def _batched(geometry: Geometry, name: str) -> str:
 
 def reserved() -> tuple[str, ...]:
     """Names that the text here uses for something else than the letters of the geometry."""
-    inside = "given goal image rest way size bend moving step before turn steps left_1 left_2 right_1 right_2"
+    inside = "given rest moving still steps left_1 left_2 right_1 right_2"
     inside += " basis_l basis_r scale_l scale_r weights solution"
     called = (*HELPERS, OPERATOR, WEIGHTS, SOLVER, "momentum", "vertical", "range", "tuple", "zip", "sum")
     return (*called, *inside.split())

@@ -26,6 +26,9 @@ LIMIT = 16  # entries of all factors together: seconds; beyond, the symbols have
 Element: TypeAlias = Any  # an element of SymPy's field of rational functions, which has no public type
 
 
+Matrices: TypeAlias = dict[str, DomainMatrix]
+
+
 def checked_sizes(geometry: Geometry, sizes: Mapping[str, int]) -> Sizes:
     """The sizes, one positive integer for each symbolic size."""
     wanted = [size for size in geometry.sizes if isinstance(size, str)]
@@ -96,31 +99,32 @@ class _Chart:
 
     def metric(self) -> DomainMatrix:
         """The Gram matrix of the unit tangents."""
-        names, expression = self.geometry.names, self.geometry.inner.expression
         units, zeros, point = self._units()
-        tangents = {*names.tangents, *map(names.second_tangent, names.factors)}
-        at_point = Evaluation(self, point)
-        for node in sp.preorder_traversal(expression):  # what holds no tangent is the same for all pairs of them
-            if isinstance(node, sp.MatrixExpr | sp.Trace) and not tangents & {str(s) for s in node.free_symbols}:
-                at_point(node)
-        rows = []
-        for xi in units:
-            row = []
-            for eta in units:
-                values = (
-                    point | {names.tangent(f): zeros[f] for f in zeros} | {names.tangent(f): m for f, m in xi.items()}
-                )
-                values |= {names.second_tangent(f): (zeros | eta)[f] for f in zeros}
-                evaluation = Evaluation(self, values)
-                evaluation.memo = dict(at_point.memo)
-                try:
-                    row.append(evaluation(expression).to_list()[0][0])
-                except (DMNonInvertibleMatrixError, ZeroDivisionError) as error:
-                    raise _no_inverse(self.geometry, self.sizes) from error
-            rows.append(row)
+        try:
+            shared = self._shared(point)
+            rows = [[self._pairing(point, zeros | xi, zeros | eta, shared) for eta in units] for xi in units]
+        except (DMNonInvertibleMatrixError, ZeroDivisionError) as error:
+            raise _no_inverse(self.geometry, self.sizes) from error
         return DomainMatrix(rows, (len(rows), len(rows)), self.field)
 
-    def _units(self) -> tuple[list[dict[str, DomainMatrix]], dict[str, DomainMatrix], dict[str, DomainMatrix]]:
+    def _shared(self, point: Matrices) -> dict[Any, DomainMatrix]:
+        """Values of the parts of the metric that hold no tangent: the same for all pairs of them."""
+        names = self.geometry.names
+        tangents = {*names.tangents, *map(names.second_tangent, names.factors)}
+        evaluation = Evaluation(self, point)
+        for node in sp.preorder_traversal(self.geometry.inner.expression):
+            if isinstance(node, sp.MatrixExpr | sp.Trace) and not tangents & {str(s) for s in node.free_symbols}:
+                evaluation(node)
+        return evaluation.memo
+
+    def _pairing(self, point: Matrices, xi: Matrices, eta: Matrices, shared: Mapping[Any, DomainMatrix]) -> Element:
+        names = self.geometry.names
+        tangents = {names.tangent(f): x for f, x in xi.items()} | {names.second_tangent(f): y for f, y in eta.items()}
+        evaluation = Evaluation(self, point | tangents)
+        evaluation.memo = dict(shared)
+        return evaluation(self.geometry.inner.expression).to_list()[0][0]
+
+    def _units(self) -> tuple[list[Matrices], Matrices, Matrices]:
         """(unit tangents as the one factor that is not zero, zero tangents, the point)."""
         units, zeros, point = [], {}, {}
         generators = iter(self.generators)
