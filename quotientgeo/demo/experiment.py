@@ -167,7 +167,8 @@ def compare(loaded: Loaded, moved: nn.Module) -> tuple[SameFunction, Pictured]:
         weight_change=float((new_weights - old_weights).norm() / old_weights.norm()),
     )
     block = next(b for b in loaded.graph.blocks if b.kind == "attention_qk" and b.head == PICTURED_HEAD)
-    name, rows = block.G[0].tensor, list(block.G[0].indices or range(block.h))
+    _, leg = block.legs[0]
+    name, rows = leg.tensor, list(leg.indices or range(len(parameters[leg.tensor])))
     weights = [source[name].detach()[rows].numpy() for source in (parameters, new)]
     shown = Pictured(name, (weights[0], weights[1]), (held[0].numpy(), held[1].numpy()))
     return same, shown

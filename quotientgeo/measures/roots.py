@@ -63,10 +63,13 @@ def metric_root(module: ModuleType, point: Factors, names: Sequence[str]) -> Roo
         ArgumentError: the metric has not the form of one term per factor, and a block is too large for its Gram matrix.
     """
     shapes = _shapes(point)
-    terms = one_sided_terms(module, point)
-    if terms is not None:
-        left = tuple(None if term.L is None else _root(term.L, names, module.NAME) for term in terms)
-        return KroneckerRoot(left, tuple(_root(term.K, names, module.NAME) for term in terms), shapes)
+    for two_sided in (False, True):
+        terms = one_sided_terms(module, point, two_sided)
+        if terms is not None:
+            left = tuple(None if term.L is None else _root(term.L, names, module.NAME) for term in terms)
+            found = KroneckerRoot(left, tuple(_root(term.K, names, module.NAME) for term in terms), shapes)
+            if _is_isometry(found, module, point):
+                return found
     entries = sum(rows * columns for rows, columns in shapes)
     if entries > LARGEST_DENSE:
         raise ArgumentError(
@@ -91,6 +94,11 @@ class KroneckerRoot:
     def coordinates(self, xi: Factors) -> Tensor:
         parts = zip(xi, self.left, self.right, strict=True)
         return flatten(tuple((x if left is None else left.C.mT @ x) @ right.C for x, left, right in parts))
+
+    def pulled_back(self, covector: Factors) -> Tensor:
+        """R' applied to a linear form, (B, D)."""
+        parts = zip(covector, self.left, self.right, strict=True)
+        return flatten(tuple((y if left is None else left.inverse @ y) @ right.inverse.mT for y, left, right in parts))
 
     def to(self, dtype: torch.dtype) -> KroneckerRoot:
         left = tuple(None if pair is None else pair.to(dtype) for pair in self.left)
@@ -151,14 +159,23 @@ def gram(module: ModuleType, point: Factors) -> Tensor:
     return torch.cat(rows).movedim(0, 1)
 
 
-def one_sided_terms(module: ModuleType, point: Factors) -> tuple[Term, ...] | None:
-    """The metric at ``point`` as one term tr(L xi K xi') per factor; None where it has another form or is not finite."""
+def _is_isometry(root: KroneckerRoot, module: ModuleType, point: Factors) -> bool:
+    """Whether R' M R is the identity: what a comparison of M with its supposed form may miss in its smallest entries."""
+    z = flatten(_gaussian(point))
+    return _close(z[:, None], root.pulled_back(covector(module, point, root.lift(z)))[:, None])
+
+
+def one_sided_terms(module: ModuleType, point: Factors, two_sided: bool = False) -> tuple[Term, ...] | None:
+    """The metric at ``point`` as one term tr(L xi K xi') per factor; None where it has another form or is not finite.
+
+    ``two_sided``: L is never taken to be the identity.
+    """
     terms = []
     test = _gaussian(point)
     found = covector(module, point, test)
     for k in range(len(point)):
         K = _responses(module, point, k, columns=True)
-        if _close(test[k] @ K, found[k]):
+        if not two_sided and _close(test[k] @ K, found[k]):
             terms.append(Term(None, K))
             continue
         if bool((K[:, 0, 0] == 0).any()):
@@ -213,11 +230,14 @@ def _close(supposed: Tensor, found: Tensor) -> bool:
 
 
 def _root(matrix: Tensor, names: Sequence[str], geometry: str) -> Pair:
-    symmetric = (matrix + matrix.mT) / 2
-    C, failed = torch.linalg.cholesky_ex(symmetric)
-    diagonal = torch.diagonal(C, dim1=-2, dim2=-1)
-    worst = (diagonal.amin(-1) / diagonal.amax(-1)).square()
-    bad = (failed != 0) | ~(worst > 4 * torch.finfo(matrix.dtype).eps)
+    """Brought to unit diagonal first: entries of very different weight are no loss of rank."""
+    lengths = torch.diagonal(matrix, dim1=-2, dim2=-1).sqrt()
+    positive = (lengths > 0).all(-1) & lengths.isfinite().all(-1)
+    lengths = torch.where(positive[:, None], lengths, 1.0)
+    scaled = (matrix + matrix.mT) / (2 * lengths[:, :, None] * lengths[:, None])
+    C, failed = torch.linalg.cholesky_ex(torch.where(scaled.isfinite(), scaled, 0.0))
+    smallest = torch.diagonal(C, dim1=-2, dim2=-1).amin(-1)
+    bad = ~positive | (failed != 0) | ~(smallest.square() > 4 * torch.finfo(matrix.dtype).eps)
     if bool(bad.any()):
         named = [names[i] for i in bad.nonzero().flatten().tolist()]
         raise RankDeficientError(
@@ -225,7 +245,8 @@ def _root(matrix: Tensor, names: Sequence[str], geometry: str) -> Pair:
             f"{f' and {len(named) - 5} more' if len(named) > 5 else ''}: a factor has lost rank, or is not finite"
         )
     one = torch.eye(C.shape[-1], dtype=C.dtype, device=C.device)
-    return Pair(C, torch.linalg.solve_triangular(C, one.expand_as(C), upper=False))
+    inverse = torch.linalg.solve_triangular(C, one.expand_as(C), upper=False)
+    return Pair(lengths[:, :, None] * C, inverse / lengths[:, None])
 
 
 def _smallest(symmetric: Tensor) -> Tensor:

@@ -26,7 +26,7 @@ _KINDS = ("left", "right", "diagonal left", "diagonal right")
 
 @dataclass(frozen=True)
 class Fields:
-    """For each factor the kind of map that commutes with the group, None where none of ours does."""
+    """For each factor the largest kind of map that commutes with the group, None where none of ours does."""
 
     kinds: tuple[str | None, ...]
 
@@ -43,7 +43,7 @@ class Fields:
         kinds: list[str | None] = []
         for k, part in enumerate(x):
             kinds.append(None)
-            for kind in _KINDS:
+            for kind in sorted(_KINDS, key=lambda kind: -_freedom(kind, part)):
                 C = _map(kind, part, generator)
                 tangent = [torch.zeros_like(y) for y in x]
                 tangent[k] = _apply(kind, C, part)
@@ -70,6 +70,12 @@ class Fields:
             else:  # block by block: the maps of large factors are larger than the factors
                 drawn.append(torch.stack([_apply(kind, _map(kind, part, generator), part) for part in x]))
         return tuple(drawn)
+
+
+def _freedom(kind: str, x: Tensor) -> int:
+    """Numbers in a map of this kind."""
+    size: int = x.shape[-2] if "left" in kind else x.shape[-1]
+    return size if "diagonal" in kind else size**2
 
 
 def _map(kind: str, x: Tensor, generator: torch.Generator) -> Tensor:

@@ -93,6 +93,22 @@ def test_a_coupled_metric_has_one_gram_matrix(monkeypatch):
         metric_root(module, point, ["x"] * B)
 
 
+def test_entries_of_very_different_weight_are_no_loss_of_rank():
+    """A diagonal metric whose weights span more than float64 resolves in one sum; and one coupling of its smallest entries."""
+    weight = torch.logspace(-12, 12, 6, dtype=torch.float64)[:, None]
+    module, coupled_too = ModuleType("weighted"), ModuleType("coupled")
+    dot = lambda w, a, b: ((weight + 0 * w) * a * b).sum((-2, -1))  # noqa: E731
+    both = lambda a, b: 5e-11 * (a[..., 0, 0] * b[..., 1, 0] + a[..., 1, 0] * b[..., 0, 0])  # noqa: E731
+    module.__dict__.update(NAME="weighted", FACTORS={"w": ("d", 1)}, inner=dot)
+    coupled_too.__dict__.update(vars(module) | {"inner": lambda w, a, b: dot(w, a, b) + both(a, b)})
+    point = (gaussian(B, 6, 1),)
+    root = metric_root(module, point, ["x"] * B)
+    assert isinstance(root, KroneckerRoot)
+    check_root(root, module, point)
+    second = metric_root(coupled_too, point, ["x"] * B)
+    check_root(second, coupled_too, point)
+
+
 def root_size(point: tuple[Tensor, ...]) -> int:
     return sum(x[0].numel() for x in point)
 
@@ -213,7 +229,7 @@ class TestFields:
         [
             (("h", "k"), lambda A, B, W: (A @ W @ B.inverse(),), (qg.GL("h"), qg.GL("k")), None),
             (("h", "k"), lambda A, W: (A @ W,), (qg.GL("h"),), "right"),
-            (("d", 1), lambda D, w: (D @ w,), (qg.PositiveDiagonal("d"),), "right"),
+            (("d", 1), lambda D, w: (D @ w,), (qg.PositiveDiagonal("d"),), "diagonal left"),
             (("h", "d"), lambda A, D, W: (A @ W @ D,), (qg.GL("h"), qg.PositiveDiagonal("d")), "diagonal right"),
             (("d", 1), lambda a, w: (a * (1 + w) - 1,), (qg.Scaling(),), None),
             (("d", 1), lambda a, w: (a * w,), (qg.Scaling(),), "left"),
