@@ -8,6 +8,7 @@ only, so what is generated from it is reproducible.
 """
 
 from quotientgeo.symbolic.algebra.alphabet import Alphabet
+from quotientgeo.symbolic.algebra.cyclic import trace
 from quotientgeo.symbolic.algebra.definiteness import Palindrome, is_positive_definite, palindrome, roots
 from quotientgeo.symbolic.algebra.letters import (
     COMMUTING,
@@ -34,7 +35,7 @@ from quotientgeo.symbolic.algebra.polynomial import Polynomial
 from quotientgeo.symbolic.algebra.sympy_input import dimension, polynomial_from_sympy, trace_from_sympy
 from quotientgeo.symbolic.algebra.sympy_output import sympy_dimension, sympy_symbol
 from quotientgeo.symbolic.algebra.text import word_text
-from quotientgeo.symbolic.algebra.trace import Monomial, TracePolynomial, one_over, scalar, trace
+from quotientgeo.symbolic.algebra.trace import Monomial, TracePolynomial, one_over, scalar
 from quotientgeo.symbolic.algebra.vanishing import vanishes
 
 __all__ = [

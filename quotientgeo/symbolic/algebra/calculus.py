@@ -7,6 +7,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from quotientgeo.errors import DeclarationError
+from quotientgeo.symbolic.algebra.cyclic import trace
 from quotientgeo.symbolic.algebra.letters import (
     COMMUTING,
     InverseLetter,
@@ -23,7 +24,7 @@ from quotientgeo.symbolic.algebra.letters import (
 )
 from quotientgeo.symbolic.algebra.polynomial import Polynomial
 from quotientgeo.symbolic.algebra.rewriting import Terms, add_reduced, add_term
-from quotientgeo.symbolic.algebra.trace import TracePolynomial, one_over, scalar, trace
+from quotientgeo.symbolic.algebra.trace import TracePolynomial, one_over, scalar
 
 if TYPE_CHECKING:
     from quotientgeo.symbolic.algebra.alphabet import Alphabet
@@ -62,9 +63,7 @@ def _differential(polynomial: Polynomial, directions: Mapping[str, Polynomial]) 
     return Polynomial(polynomial.alphabet, out, polynomial.shape)
 
 
-def scalar_differential(
-    alphabet: Alphabet, letter: ScalarLetter, directions: Mapping[str, Polynomial]
-) -> TracePolynomial:
+def scalar_differential(alphabet: Alphabet, letter: Letter, directions: Mapping[str, Polynomial]) -> TracePolynomial:
     """Derivative of a scalar letter along the directions."""
     match letter:
         case TraceLetter(letters=letters) if letters:
@@ -139,7 +138,7 @@ def _substitute(polynomial: Polynomial, values: Mapping[str, Polynomial], cache:
     return Polynomial(polynomial.alphabet, out, polynomial.shape)
 
 
-def scalar_value(alphabet: Alphabet, letter: ScalarLetter, values: Mapping[str, Polynomial]) -> TracePolynomial:
+def scalar_value(alphabet: Alphabet, letter: Letter, values: Mapping[str, Polynomial]) -> TracePolynomial:
     """A scalar letter with symbols replaced."""
     value = _letter_value(alphabet, letter, values, {})
     assert isinstance(value, TracePolynomial)

@@ -6,6 +6,7 @@ from fractions import Fraction
 
 from quotientgeo.errors import NotDerivableError
 from quotientgeo.symbolic.algebra.alphabet import Alphabet
+from quotientgeo.symbolic.algebra.cyclic import trace
 from quotientgeo.symbolic.algebra.letters import (
     COMMUTING,
     Dimension,
@@ -15,7 +16,6 @@ from quotientgeo.symbolic.algebra.letters import (
     Letter,
     OnesLetter,
     PartLetter,
-    ScalarLetter,
     ScalarSymbol,
     Shape,
     SymbolLetter,
@@ -24,7 +24,7 @@ from quotientgeo.symbolic.algebra.letters import (
     split_scalars,
 )
 from quotientgeo.symbolic.algebra.polynomial import Polynomial, symbols_of
-from quotientgeo.symbolic.algebra.trace import TracePolynomial, trace
+from quotientgeo.symbolic.algebra.trace import TracePolynomial
 
 
 def gradient(value: TracePolynomial, name: str) -> Polynomial:
@@ -54,7 +54,7 @@ def _shape(alphabet: Alphabet, name: str) -> Shape:
     return (rows, rows) if alphabet.kind(name) is Kind.VECTOR else (rows, columns)
 
 
-def _of_scalar(alphabet: Alphabet, letter: ScalarLetter, name: str) -> Polynomial:
+def _of_scalar(alphabet: Alphabet, letter: Letter, name: str) -> Polynomial:
     """Gradient of one scalar letter."""
     out = alphabet.zero(_shape(alphabet, name))
     match letter:
@@ -100,7 +100,7 @@ def _pull_back_sum(polynomial: Polynomial, context: Polynomial, name: str) -> Po
     out = alphabet.zero(_shape(alphabet, name))
     for word, coefficient in polynomial.terms.items():
         scalars, matrices = split_scalars(word)
-        outside = TracePolynomial(alphabet, {scalars: coefficient})  # type: ignore[dict-item]
+        outside = TracePolynomial(alphabet, {scalars: coefficient})
         for j, inner in enumerate(matrices):
             if name in symbols_of(inner):
                 before = _product(alphabet, matrices[:j], polynomial.shape[0])
@@ -127,7 +127,6 @@ def _of_product(alphabet: Alphabet, scalars: Word, name: str) -> Polynomial:
     out = alphabet.zero(_shape(alphabet, name))
     for i, factor in enumerate(scalars):
         if name in symbols_of(factor):
-            assert isinstance(factor, ScalarLetter)
-            rest = TracePolynomial(alphabet, {scalars[:i] + scalars[i + 1 :]: Fraction(1)})  # type: ignore[dict-item]
+            rest = TracePolynomial(alphabet, {scalars[:i] + scalars[i + 1 :]: Fraction(1)})
             out = out + _of_scalar(alphabet, factor, name).scaled(rest)
     return out

@@ -117,7 +117,7 @@ def _interned(polynomial: Polynomial) -> Polynomial:
 
 def _number(polynomial: Polynomial) -> TracePolynomial:
     """c for c times the identity."""
-    return TracePolynomial(polynomial.alphabet, dict(polynomial.terms))  # type: ignore[arg-type]
+    return TracePolynomial(polynomial.alphabet, dict(polynomial.terms))
 
 
 def _square_pieces(word: Word) -> list[Word]:

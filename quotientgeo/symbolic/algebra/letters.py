@@ -22,8 +22,8 @@ class Kind(StrEnum):
     """What the algebra may assume of a symbol beyond its shape.
 
     ``DIAGONAL`` and the two ``COMPLEX`` kinds (multiplication of column pairs by complex numbers, as real matrices) are the
-    commuting algebras: their letters commute with each other. ``SCALAR`` is a number, of shape (1, 1), ``POSITIVE`` a positive one. ``VECTOR`` is a column
-    whose diagonal matrix occurs: the vector u is diag(u) times a vector of ones.
+    commuting algebras: their letters commute with each other. ``SCALAR`` is a number, of shape (1, 1), ``POSITIVE`` one that
+    is positive. ``VECTOR`` is a column whose diagonal matrix occurs: the vector u is diag(u) times a vector of ones.
     """
 
     GENERAL = "general"

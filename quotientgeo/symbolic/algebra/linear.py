@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from fractions import Fraction
 
 from quotientgeo.errors import NotDerivableError
@@ -9,6 +10,7 @@ from quotientgeo.symbolic.algebra.letters import (
     COMMUTING,
     SCALARS,
     Kind,
+    Letter,
     OnesLetter,
     ScalarSymbol,
     SymbolLetter,
@@ -40,7 +42,7 @@ def solve_linear(equation: Polynomial, unknown: str) -> Polynomial:
             rest[word] = coefficient
         else:
             numbers, side = place
-            number = TracePolynomial(alphabet, {numbers: coefficient})  # type: ignore[dict-item]
+            number = TracePolynomial(alphabet, {numbers: coefficient})
             sides[side] = sides.get(side, scalar(alphabet, 0)) + number
     sides = {side: number for side, number in sides.items() if not number.is_zero}
     if not sides:
@@ -63,10 +65,10 @@ def _place(word: Word, unknown: str, kind: Kind) -> tuple[Word, Side] | None:
     """(scalars, what stands left and right of the unknown), None where it is absent."""
     scalars, matrices = split_scalars(word)
     if kind in SCALARS:
-        letter = next((s for s in scalars if isinstance(s, ScalarSymbol) and s.name == unknown), None)
-        others = (*scalars[: scalars.index(letter)], *scalars[scalars.index(letter) + 1 :]) if letter else scalars
+        found = [i for i, s in enumerate(scalars) if isinstance(s, ScalarSymbol) and s.name == unknown]
+        others = scalars[: found[0]] + scalars[found[0] + 1 :] if found else scalars
         _check_absent((*others, *matrices), unknown)
-        return (others, (matrices, ())) if letter else None
+        return (others, (matrices, ())) if found else None
     places = [i for i, letter in enumerate(matrices) if isinstance(letter, SymbolLetter) and letter.name == unknown]
     for i in places:
         letter = matrices[i]
@@ -94,9 +96,9 @@ def _place(word: Word, unknown: str, kind: Kind) -> tuple[Word, Side] | None:
     return scalars, (left, right)
 
 
-def _check_absent(letters: Word | list[object], unknown: str) -> None:
+def _check_absent(letters: Iterable[Letter], unknown: str) -> None:
     for letter in letters:
-        if unknown in symbols_of(letter):  # type: ignore[arg-type]
+        if unknown in symbols_of(letter):
             raise NotDerivableError(
                 f"the equation for {unknown} contains it inside {letter}: it has no one-sided solution"
             )

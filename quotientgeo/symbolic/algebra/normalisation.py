@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from quotientgeo.symbolic.algebra.letters import (
     InverseLetter,
     InverseScalar,
+    Kind,
     Letter,
     OnesLetter,
     PartLetter,
@@ -105,7 +106,7 @@ def _without(letters: Word, taken: Word) -> Word | None:
 
 def _unit_block(alphabet: Alphabet, matrices: Word) -> Step | None:
     """The first product of shape (1, 1) as the scalar that it is."""
-    from quotientgeo.symbolic.algebra.trace import trace
+    from quotientgeo.symbolic.algebra.cyclic import trace
 
     start = None
     for i in range(len(matrices) + 1):
@@ -142,7 +143,7 @@ def _in_runs(alphabet: Alphabet, matrices: Word) -> Step | None:
 
 def is_vector_part(letter: Letter) -> bool:
     """Whether a letter is the diagonal matrix of a column x, E(x 1')."""
-    return isinstance(letter, PartLetter) and isinstance(letter.word[-1], OnesLetter)
+    return isinstance(letter, PartLetter) and letter.family is Kind.DIAGONAL and isinstance(letter.word[-1], OnesLetter)
 
 
 def _with_ones(alphabet: Alphabet, matrices: Word) -> Step | None:

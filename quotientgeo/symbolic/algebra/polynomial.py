@@ -179,7 +179,7 @@ class Polynomial:
 
     def scalar(self) -> TracePolynomial:
         """The only entry of a matrix of shape (1, 1)."""
-        from quotientgeo.symbolic.algebra.trace import trace
+        from quotientgeo.symbolic.algebra.cyclic import trace
 
         return trace(self)
 
@@ -205,7 +205,7 @@ class Polynomial:
 
     def trace(self) -> TracePolynomial:
         """Trace of a square polynomial."""
-        from quotientgeo.symbolic.algebra.trace import trace
+        from quotientgeo.symbolic.algebra.cyclic import trace
 
         return trace(self)
 

@@ -9,9 +9,10 @@ import sympy as sp
 from sympy.matrices.expressions.matexpr import MatrixElement
 
 from quotientgeo.errors import DeclarationError
+from quotientgeo.symbolic.algebra.cyclic import trace
 from quotientgeo.symbolic.algebra.letters import SCALARS, Dimension, Kind
 from quotientgeo.symbolic.algebra.parts import ComplexPart
-from quotientgeo.symbolic.algebra.trace import TracePolynomial, one_over, scalar, trace
+from quotientgeo.symbolic.algebra.trace import TracePolynomial, one_over, scalar
 
 if TYPE_CHECKING:
     from quotientgeo.symbolic.algebra.alphabet import Alphabet

@@ -15,6 +15,7 @@ from quotientgeo.symbolic.algebra.letters import (
     InverseLetter,
     InverseScalar,
     Letter,
+    ScalarLetter,
     SymbolLetter,
     TraceLetter,
     Word,
@@ -34,7 +35,7 @@ def vanishes(value: Polynomial | TracePolynomial) -> bool:
         return value.is_zero
     groups: dict[object, list[tuple[Fraction, Filling]]] = {}
     for word, coefficient in value.terms.items():
-        skeleton, filling = _of_monomial(word) if isinstance(value, TracePolynomial) else _of_word(word)  # type: ignore[arg-type]
+        skeleton, filling = _of_monomial(word) if isinstance(value, TracePolynomial) else _of_word(word)
         groups.setdefault(skeleton, []).append((coefficient, filling))
     return all(map(_sums_to_zero, groups.values()))
 
@@ -98,7 +99,7 @@ def _sums_to_zero(terms: list[tuple[Fraction, Filling]]) -> bool:
         return symbols.setdefault((slot, letter), sp.Dummy())
 
     def product(slot: Slot, word: Word) -> sp.Expr:
-        return sp.Mul(*(symbol(slot, letter) for letter in word))
+        return sp.Mul(*(symbol(-1 if isinstance(letter, ScalarLetter) else slot, letter) for letter in word))
 
     for _, filling in terms:  # symbols before their inverses
         for slot, letter in filling:
