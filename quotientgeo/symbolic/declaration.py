@@ -10,9 +10,7 @@ Everything is read and checked when it is declared; whether it is true is for th
 
 from __future__ import annotations
 
-import inspect
-import keyword
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Protocol
@@ -31,6 +29,7 @@ from quotientgeo.symbolic.algebra import (
     sympy_symbol,
     trace_from_sympy,
 )
+from quotientgeo.symbolic.names import Factors, Names, check_identifier, choose_names
 
 
 class Group(Protocol):
@@ -48,66 +47,6 @@ class Group(Protocol):
     def algebra_kind(self) -> str: ...
     @property
     def law(self) -> str: ...
-
-
-@dataclass(frozen=True)
-class Names:
-    """One name per letter of a problem: factors G, H; group element A; Lie algebra X; tangents xi_G, eta_G; Euclidean dG."""
-
-    factors: tuple[str, ...]
-    elements: tuple[str, ...]
-    algebra: tuple[str, ...]
-
-    def tangent(self, factor: str) -> str:
-        """Tangent (velocity) of a factor."""
-        return f"xi_{factor}"
-
-    def second_tangent(self, factor: str) -> str:
-        """Second argument of the metric."""
-        return f"eta_{factor}"
-
-    def third_tangent(self, factor: str) -> str:
-        """A further tangent, for claims about linearity."""
-        return f"zeta_{factor}"
-
-    def other_element(self, element: str) -> str:
-        """A second group element, for claims about composition."""
-        return f"other_{element}"
-
-    def euclidean(self, factor: str) -> str:
-        """Euclidean gradient of a function with respect to a factor."""
-        return f"d{factor}"
-
-    @property
-    def tangents(self) -> tuple[str, ...]:
-        """Tangent letters in the order of the factors."""
-        return tuple(map(self.tangent, self.factors))
-
-    @property
-    def all(self) -> tuple[str, ...]:
-        """Every reserved letter of the problem."""
-        makers = (self.tangent, self.second_tangent, self.third_tangent, self.euclidean)
-        rest = [make(f) for make in makers for f in self.factors]
-        return (*self.factors, *rest, *self.elements, *map(self.other_element, self.elements), *self.algebra)
-
-
-class Factors:
-    """The factors of a point or of a tangent inside a metric: ``p.G`` is a SymPy MatrixSymbol."""
-
-    def __init__(self, symbols: Mapping[str, sp.MatrixSymbol]) -> None:
-        self._symbols = dict(symbols)
-
-    def __getattr__(self, name: str) -> sp.MatrixSymbol:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        if name not in self._symbols:
-            raise DeclarationError(f"no factor {name!r}; the symmetry declares {', '.join(self._symbols)}")
-        return self._symbols[name]
-
-    __getitem__ = __getattr__
-
-    def __iter__(self) -> Iterator[sp.MatrixSymbol]:
-        return iter(self._symbols.values())
 
 
 @dataclass(frozen=True)
@@ -135,7 +74,7 @@ class Symmetry:
     names: Names = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        _check_identifier("symmetry name", self.name)
+        check_identifier("symmetry name", self.name)
         object.__setattr__(self, "factors", MappingProxyType(_checked_factors(self.name, self.factors)))
         for group in self.groups:
             if isinstance(group, type) or not hasattr(group, "element_kind"):
@@ -145,7 +84,7 @@ class Symmetry:
         for role, function in (("action", self.action), ("preserves", self.preserves)):
             if not callable(function) and not (function is None and role == "preserves"):
                 raise DeclarationError(f"{self.name}: {role} must be a function of matrix symbols, got {function!r}")
-        object.__setattr__(self, "names", _choose_names(self))
+        object.__setattr__(self, "names", choose_names(self.name, tuple(self.factors), len(self.groups), self.action))
         alphabet = self.alphabet()
         self.read_action(alphabet)
         self.read_preserved(alphabet)
@@ -261,7 +200,7 @@ class Metric:
     parameters: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        _check_identifier("metric name", self.name)
+        check_identifier("metric name", self.name)
         given = (self.parameters,) if isinstance(self.parameters, str) else tuple(self.parameters)
         object.__setattr__(self, "parameters", given)
         if not isinstance(self.symmetry, Symmetry):
@@ -269,7 +208,7 @@ class Metric:
                 f"metric {self.name}: symmetry must be a Symmetry, got a {type(self.symmetry).__name__}"
             )
         for name in self.parameters:
-            _check_identifier(f"metric {self.name}: parameter", name)
+            check_identifier(f"metric {self.name}: parameter", name)
         taken = {*self.symmetry.names.all, *map(str, self.symmetry.sizes)}
         clash = [name for i, name in enumerate(self.parameters) if name in taken or name in self.parameters[:i]]
         if clash:
@@ -312,11 +251,6 @@ def _check_bilinear(place: str, value: TracePolynomial, names: Names) -> None:
         raise DeclarationError(f"{place} is zero")
 
 
-def _check_identifier(what: str, name: object) -> None:
-    if not isinstance(name, str) or not name.isidentifier() or keyword.iskeyword(name):
-        raise DeclarationError(f"{what} {name!r} must be an identifier such as gl_pair or G")
-
-
 def _checked_factors(symmetry: str, factors: Mapping[str, Shape]) -> dict[str, Shape]:
     if not isinstance(factors, Mapping) or not factors:
         raise DeclarationError(
@@ -324,12 +258,12 @@ def _checked_factors(symmetry: str, factors: Mapping[str, Shape]) -> dict[str, S
         )
     out: dict[str, Shape] = {}
     for name, shape in factors.items():
-        _check_identifier(f"{symmetry}: factor", name)
+        check_identifier(f"{symmetry}: factor", name)
         if not isinstance(shape, tuple | list) or len(shape) != 2:
             raise DeclarationError(f"{symmetry}: factor {name} needs a shape (rows, columns), got {shape!r}")
         for size in shape:
             if isinstance(size, str):
-                _check_identifier(f"{symmetry}: size of factor {name}", size)
+                check_identifier(f"{symmetry}: size of factor {name}", size)
             elif isinstance(size, bool) or not isinstance(size, int) or size < 1:
                 raise DeclarationError(f"{symmetry}: size {size!r} of {name} is neither a name nor a positive integer")
         out[name] = (shape[0], shape[1])
@@ -337,41 +271,6 @@ def _checked_factors(symmetry: str, factors: Mapping[str, Shape]) -> dict[str, S
     if clash:
         raise DeclarationError(f"{symmetry}: {', '.join(sorted(clash))} names both a factor and a size: rename one")
     return out
-
-
-def _choose_names(symmetry: Symmetry) -> Names:
-    """Group elements are called as in the action's parameters; everything else follows from the factors."""
-    factors, count = tuple(symmetry.factors), len(symmetry.groups)
-    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    parameters = list(inspect.signature(symmetry.action).parameters.values())
-    given = [p.name for p in parameters if p.kind in kinds]
-    if all(p.kind in kinds for p in parameters):
-        if len(given) != count + len(factors):
-            raise DeclarationError(
-                f"action of {symmetry.name} takes {len(given)} arguments ({', '.join(given)}), expected {count} group "
-                f"element(s) and then the factors {', '.join(factors)}"
-            )
-        if set(given[count:]) & set(factors) and tuple(given[count:]) != factors:
-            raise DeclarationError(
-                f"action of {symmetry.name} takes the factors as {', '.join(given[count:])}, but they are declared in the "
-                f"order {', '.join(factors)}: arguments are passed by position"
-            )
-        elements = tuple(given[:count])
-    else:  # *args: the parameters have no names of their own
-        elements = tuple(f"A_{i + 1}" if count > 1 else "A" for i in range(count))
-    stem = "X"
-    while any(name == stem or name.startswith(f"{stem}_") for name in (*factors, *elements)):
-        stem += "X"
-    algebra = tuple(f"{stem}_{i + 1}" if count > 1 else stem for i in range(count))
-    names = Names(factors, elements, algebra)
-    taken = names.all
-    double = sorted({name for name in taken if taken.count(name) > 1})
-    if double:
-        raise DeclarationError(
-            f"{symmetry.name}: the letters {', '.join(double)} would name two things; tangents of a factor F are called xi_F "
-            "and eta_F, its Euclidean gradient dF: rename the factors or the group element"
-        )
-    return names
 
 
 def _call(place: str, function: Callable[..., Any], arguments: list[Any]) -> Any:
