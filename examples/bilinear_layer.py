@@ -1,9 +1,7 @@
 """A symmetry of one's own: a layer tanh(G W H' x), which two groups can move without a change of what it computes.
 
-    python examples/bilinear_layer.py
-
-Derive and prove the geometry, say which parameters are its factors, verify that on the model at hand, measure, and move the
-model along its orbit: the geodesic value stays, the Euclidean one does not.
+Derive and prove the geometry, say which parameters are its factors, verify, measure, and move the model along its orbit:
+the geodesic value stays, the Euclidean one does not.
 """
 
 import torch
@@ -46,8 +44,8 @@ def loss(model: nn.Module, batch: tuple[torch.Tensor, torch.Tensor]) -> tuple[to
 
 def graph_of(model: nn.Module, geometry: object) -> qg.SymmetryGraph:
     """A leg says which axis of its parameter is the factor's columns: axis 0 is the transpose, H = right.weight'."""
-    graph = qg.SymmetryGraph(model)
     legs = {"G": qg.Leg("left.weight", axis=1), "W": qg.Leg("core.weight", axis=1), "H": qg.Leg("right.weight", axis=0)}
+    graph = qg.SymmetryGraph(model)
     graph.add(qg.DeclaredBlock("hidden", geometry, legs, kind="bilinear"))
     return graph
 
@@ -55,24 +53,25 @@ def graph_of(model: nn.Module, geometry: object) -> qg.SymmetryGraph:
 def main() -> list[tuple[str, float, float]]:
     x = torch.randn(64, 12, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
     batch = (x, (x[:, 0] * x[:, 1] > 0).long() + (x[:, 2] > 1).long())
-    model = Net().double()
+    model = Net().double().eval()
     optimiser = torch.optim.Rprop(model.parameters())
     for _ in range(30):
-        optimiser.step(lambda: optimiser.zero_grad() or loss(model, batch)[0].backward())
-    model.eval()
+        optimiser.zero_grad()
+        loss(model, batch)[0].backward()
+        optimiser.step()
     geometry = qg.derive(symmetry, qg.Metric("weighted", symmetry, inner))
     print(geometry.certificate.summary)
     graph = graph_of(model, geometry)
     print(graph.verify(batch, lambda model, batch: model(batch[0])))
-
     rows = []
-    for name, condition in (("as trained", None), ("moved, condition 10", 10.0), ("moved, condition 1000", 1e3)):
+    states = {"as trained": model.state_dict()} | {f"moved, condition {c:g}": graph.move(1, c) for c in (10.0, 1e3)}
+    for name, state in states.items():
         point = Net().double().eval()
-        point.load_state_dict(model.state_dict() if condition is None else graph.move(seed=1, condition=condition))
+        point.load_state_dict(state)
         geodesic = qg.sharpness(point, loss, [batch], graph=graph_of(point, geometry), rho=0.1, starts=2)
         euclidean = qg.sharpness(point, loss, [batch], measure="euclidean", rho=0.1, starts=2)
-        rows.append((name, geodesic.value, euclidean.value))
         print(f"{name:<22} geodesic {geodesic.value:.12f}   euclidean {euclidean.value:.6f}")
+        rows.append((name, geodesic.value, euclidean.value))
     return rows
 
 
