@@ -7,7 +7,7 @@ statements readable words (act, inner, acceleration, along). Nothing here comput
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Generic, TypeVar
@@ -20,6 +20,7 @@ V = TypeVar("V")  # a level's matrix; scalars are matrices of shape (1, 1), or t
 Values = dict[str, V]  # keyed by letter
 Blocks = dict[str, V]  # keyed by factor, or by element letter: a point, a tangent, a group element
 Side = tuple[Any, Any]  # (left, right) of one equation of a claim
+ORDERS = {f"x{k}": k for k in range(2, 5)}  # roles of time derivatives
 
 
 @dataclass(frozen=True)
@@ -70,11 +71,20 @@ class Calculus(ABC, Generic[V]):
     def pair(self, left: V, right: V) -> V:
         """The scalar tr(left' right)."""
 
+    def inverse_of(self, operator: Callable[[Values[V]], Values[V]], like: Values[V]) -> V:
+        """The inverse of a linear operator on values shaped as ``like``, as a matrix on all their entries."""
+        raise NotImplementedError(f"{type(self).__name__} solves nothing: it takes statements in their weak form")
+
+    def apply_inverse(self, inverse: V, given: Values[V]) -> Values[V]:
+        """The matrix of ``inverse_of`` applied to values."""
+        raise NotImplementedError(f"{type(self).__name__} solves nothing: it takes statements in their weak form")
+
 
 def variables_of(geometry: Geometry, role: str) -> dict[str, Variable]:
     """The letters of one role, keyed by factor, or by element letter for group elements and the Lie algebra.
 
-    Roles: p (point), xi, eta, zeta (tangents), d (Euclidean gradient), A, B (group elements), X (Lie algebra), parameters.
+    Roles: p (point), xi, eta, zeta (tangents), d (Euclidean gradient), A, B (group elements), X (Lie algebra), parameters,
+    and x2, x3, x4 (time derivatives of a curve) where the geometry has letters for them.
     """
     names = geometry.names
     per_factor: dict[str, Callable[[str], str]] = {
@@ -87,6 +97,9 @@ def variables_of(geometry: Geometry, role: str) -> dict[str, Variable]:
     if role in per_factor:
         rename = per_factor[role]
         return {f: Variable(rename(f), shape, geometry.kind(rename(f))) for f, shape in geometry.factors.items()}
+    if role in ORDERS:
+        letters = geometry.rates[ORDERS[role]]
+        return {f: Variable(letters[f], shape, geometry.kind(letters[f])) for f, shape in geometry.factors.items()}
     if role == "parameters":
         return {x: Variable(x, (1, 1), geometry.kind(x)) for x in geometry.metric.parameters}
     if role == "X":
@@ -101,6 +114,7 @@ class Reading(Generic[V]):
     def __init__(self, calculus: Calculus[V], geometry: Geometry) -> None:
         self.calculus = calculus
         self.geometry = geometry
+        self._solved: tuple[tuple[V, ...], V] | None = None  # the last point at which M was inverted, and its inverse
 
     def bind(self, roles: Iterable[str]) -> list[Blocks[V]]:
         """Values of the letters of each role."""
@@ -152,19 +166,57 @@ class Reading(Generic[V]):
 
     def gradient(self, p: Blocks[V], d: Blocks[V]) -> Blocks[V]:
         """The derived Riemannian gradient."""
+        if self.geometry.equations is not None:
+            return self.raised(p, d)
         return self._apply_all(self.geometry.gradient, self._letters(p, d=d))
 
     def order(self, k: int, p: Blocks[V], xi: Blocks[V]) -> Blocks[V]:
         """The derived k-th time derivative of the geodesic; k = 1 is the velocity."""
-        return xi if k == 1 else self._apply_all(self.geometry.derivatives[k], self._letters(p, xi=xi))
+        if not self.geometry.rates:
+            return xi if k == 1 else self.stage(k, p, [xi])
+        chain = [xi]
+        for j in range(2, k + 1):
+            value = self.stage(j, p, chain)
+            chain.append(value if self.geometry.equations is None else self.raised(p, value))
+        return chain[k - 1]
+
+    def stage(self, k: int, p: Blocks[V], derivatives: Sequence[Blocks[V]]) -> Blocks[V]:
+        """What the derived formula of order k says of a curve with the derivatives xi, x_2, ..., x_(k-1): x_k, or M(x_k)."""
+        values = self._letters(p, xi=derivatives[0])
+        for j in range(2, k) if self.geometry.rates else ():
+            values |= {self.geometry.rates[j][f]: value for f, value in derivatives[j - 1].items()}
+        return self._apply_all(self.geometry.staged[k], values)
 
     def acceleration(self, p: Blocks[V], xi: Blocks[V]) -> Blocks[V]:
         """The derived acceleration."""
+        if self.geometry.equations is not None:
+            return self.order(2, p, xi)
         return self._apply_all(self.geometry.acceleration, self._letters(p, xi=xi))
 
     def christoffel(self, p: Blocks[V], xi: Blocks[V], eta: Blocks[V]) -> Blocks[V]:
         """The derived Gamma(xi, eta)."""
+        if self.geometry.equations is not None:
+            return self.raised(p, self.lowered_christoffel(p, xi, eta))
         return self._apply_all(self.geometry.christoffel, self._letters(p, xi=xi, eta=eta))
+
+    # what stands in place of closed forms
+
+    def lowered(self, p: Blocks[V], xi: Blocks[V]) -> Blocks[V]:
+        """The derived M(xi), the coefficient of eta in <xi, eta>."""
+        assert self.geometry.equations is not None
+        return self._apply_all(self.geometry.equations.lowered, self._letters(p, xi=xi))
+
+    def lowered_christoffel(self, p: Blocks[V], xi: Blocks[V], eta: Blocks[V]) -> Blocks[V]:
+        """The derived M(Gamma(xi, eta))."""
+        assert self.geometry.equations is not None
+        return self._apply_all(self.geometry.equations.christoffel, self._letters(p, xi=xi, eta=eta))
+
+    def raised(self, p: Blocks[V], given: Blocks[V]) -> Blocks[V]:
+        """The tangent xi with M(xi) = given, solved for at the point in the arithmetic of the level."""
+        point = tuple(p.values())
+        if self._solved is None or any(x is not y for x, y in zip(self._solved[0], point, strict=True)):
+            self._solved = (point, self.calculus.inverse_of(lambda xi: self.lowered(p, xi), given))
+        return self.calculus.apply_inverse(self._solved[1], given)
 
     def vertical_gram(self, p: Blocks[V], x: Blocks[V]) -> Blocks[V]:
         """The derived momentum of the vertical vector."""
@@ -230,13 +282,23 @@ class Reading(Generic[V]):
         self, function: Callable[[Blocks[V], Blocks[V]], Blocks[V]], p: Blocks[V], xi: Blocks[V]
     ) -> Blocks[V]:
         """d/dt of function(point, velocity) along the derived geodesic, where the velocity moves with the acceleration."""
-        names = self.geometry.names
+        return self.along_curve(function, p, [xi, self.acceleration(p, xi)])
+
+    def along_curve(
+        self, function: Callable[..., Blocks[V]], p: Blocks[V], derivatives: Sequence[Blocks[V]]
+    ) -> Blocks[V]:
+        """d/dt of function(x, x', ..., x^(k-1)) along a curve through p with the derivatives x', ..., x^(k)."""
+        names, rates = self.geometry.names, self.geometry.rates
+        chain = [p, *derivatives]
+        letters: list[dict[str, str]] = [{f: f for f in names.factors}, {f: names.tangent(f) for f in names.factors}]
+        letters += [dict(rates[j]) for j in range(2, len(derivatives))]
+        state: Values[V] = {}
+        velocity: Values[V] = {}
+        for j, of_order in enumerate(letters):
+            state |= {letter: chain[j][f] for f, letter in of_order.items()}
+            velocity |= {letter: chain[j + 1][f] for f, letter in of_order.items()}
 
         def at(values: Values[V]) -> Blocks[V]:
-            point = {f: values[f] for f in names.factors}
-            return function(point, {f: values[names.tangent(f)] for f in names.factors})
+            return function(*({f: values[letter] for f, letter in of_order.items()} for of_order in letters))
 
-        still = set(self.geometry.metric.parameters)
-        state = {x: value for x, value in self._letters(p, xi=xi).items() if x not in still}
-        velocity = {x: value for x, value in self._letters(xi, xi=self.acceleration(p, xi)).items() if x not in still}
         return self.calculus.derivative(at, state, velocity)

@@ -20,12 +20,28 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
+class Equations:
+    """What stands in place of closed forms where no product from one side solves M(x) = y; keyed by factor.
+
+    M lowers a tangent: <xi, eta> = sum over factors of tr(M(xi)' eta).
+    """
+
+    lowered: Mapping[str, MatrixFormula]  # M(xi), in factors and xi
+    forces: Mapping[int, Mapping[str, MatrixFormula]]  # order k -> M(x_k), in factors, xi and x_2, ..., x_(k-1)
+    christoffel: Mapping[str, MatrixFormula]  # M(Gamma(xi, eta)), in factors, xi and eta
+
+
+@dataclass(frozen=True)
 class Geometry:
     """A symmetry with an invariant metric, and everything derived from the two.
 
     All polynomials are in ``alphabet``. Letters (``names``): factors F, tangents xi_F and eta_F, Euclidean gradients dF,
     group elements and Lie algebra elements. Mappings are keyed by factor; ``momentum``, ``vertical_gram`` and ``projector``
     by Lie algebra letter.
+
+    With ``equations`` the geometry is *implicit*: gradient, acceleration, Christoffel form and time derivatives are solutions
+    of linear equations, and the mappings for their closed forms are empty. Where formulas of time derivatives contain further
+    letters (``rates``: order k -> factor -> letter of x_k), they are *staged*: x_2 is computed first, then x_3 from it, ...
     """
 
     symmetry: Symmetry
@@ -39,7 +55,7 @@ class Geometry:
     momentum: Mapping[str, MatrixFormula]  # in factors and xi; all zero exactly for horizontal xi
     gradient: Mapping[str, MatrixFormula]  # in factors and dF
     acceleration: Mapping[str, MatrixFormula]  # in factors and xi
-    derivatives: Mapping[int, Mapping[str, MatrixFormula]]  # order 2..4 -> factor -> formula in factors and xi
+    derivatives: Mapping[int, Mapping[str, MatrixFormula]]  # order 2..4 -> factor -> formula in factors, xi (and rates)
     christoffel: Mapping[str, MatrixFormula] = field(default_factory=dict)  # Gamma(xi, eta) in factors, xi and eta
     vertical_gram: Mapping[str, MatrixFormula] = field(default_factory=dict)  # J(V_X) in factors and X
     projector: Mapping[str, MatrixFormula] | None = None  # X in factors and xi; None: solved at run time
@@ -47,6 +63,8 @@ class Geometry:
         None  # xi - V_X in factors and xi, where the projector is a formula
     )
     certificate: Certificate = field(default_factory=Certificate)
+    equations: Equations | None = None
+    rates: Mapping[int, Mapping[str, str]] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -67,6 +85,11 @@ class Geometry:
     def sizes(self) -> tuple[Dimension, ...]:
         """Distinct sizes: those of the factors' own axes, then those of the groups."""
         return self.symmetry.sizes
+
+    @property
+    def staged(self) -> Mapping[int, Mapping[str, MatrixFormula]]:
+        """Order k -> what gives its time derivative: the formula of x_k, or that of M(x_k) where the geometry is implicit."""
+        return self.derivatives if self.equations is None else self.equations.forces
 
     def kind(self, name: str) -> str:
         """Kind of a letter (general, invertible, ...)."""

@@ -8,13 +8,14 @@ from collections.abc import Iterable, Mapping
 from quotientgeo.errors import CertificateError, DeclarationError, NotDerivableError
 from quotientgeo.symbolic.algebra import Alphabet, Polynomial
 from quotientgeo.symbolic.declaration import Metric, Symmetry
-from quotientgeo.symbolic.derivation import steps
+from quotientgeo.symbolic.derivation import implicit, steps
 from quotientgeo.symbolic.derivation.certificate import Level
 from quotientgeo.symbolic.derivation.certify import DEFAULT_LEVELS, certify
 from quotientgeo.symbolic.derivation.formula import Formula, MatrixFormula, ScalarFormula
-from quotientgeo.symbolic.derivation.geometry import Geometry
+from quotientgeo.symbolic.derivation.geometry import Equations, Geometry
 
 HIGHEST_ORDER = 4  # of the Taylor terms; the number of terms grows about sevenfold per order
+LONGEST = 400  # words of a time derivative in point and velocity alone; longer ones are staged
 
 
 def derive(symmetry: Symmetry, metric: Metric, *, levels: Iterable[Level | str] = DEFAULT_LEVELS) -> Geometry:
@@ -32,7 +33,10 @@ def derive(symmetry: Symmetry, metric: Metric, *, levels: Iterable[Level | str] 
         DeclarationError: the metric was declared for another symmetry.
         CertificateError: the metric is not symmetric, or not positive definite, and its equations have no solution for that
             reason; with a witness.
-        NotDerivableError: a step has no closed form in the algebra (Sylvester-type or coupled metrics).
+        NotDerivableError: a step cannot be differentiated in the algebra.
+
+    Where no one-sided product solves the equations of the metric (Sylvester-type, coupled and rank-one metrics), the geometry
+    is derived all the same: it carries the equations, and what they define is solved for at run time.
     """
     if not isinstance(symmetry, Symmetry) or not isinstance(metric, Metric):
         raise DeclarationError(
@@ -55,23 +59,61 @@ def derive_formulas(symmetry: Symmetry, metric: Metric) -> Geometry:
         acceleration = steps.acceleration(alphabet, names, inner)
     except NotDerivableError:
         _require_metric(declared)
-        raise
-    derivatives = steps.time_derivatives(alphabet, names, acceleration, HIGHEST_ORDER)
-    christoffel = steps.christoffel(alphabet, names, acceleration)
-    parameters = metric.parameters
-    state = (*names.factors, *names.tangents, *parameters)
-    geometry = dataclasses.replace(
+        return _with_projector(_implicit(declared))
+    return _with_projector(_explicit(declared, gradient, acceleration))
+
+
+def _explicit(declared: Geometry, gradient: steps.Blocks, acceleration: steps.Blocks) -> Geometry:
+    """With closed forms; staged time derivatives where those in the letters of point and velocity alone are long."""
+    names, alphabet, parameters = declared.names, declared.alphabet, declared.metric.parameters
+    letters = _Letters(declared)
+    rates: dict[int, dict[str, str]] = {}
+    derivatives = steps.time_derivatives(alphabet, names, acceleration, HIGHEST_ORDER, LONGEST)
+    if len(derivatives) < HIGHEST_ORDER - 1:
+        rates = implicit.declare_rates(alphabet, names, range(2, HIGHEST_ORDER + 1))
+        derivatives = implicit.staged(alphabet, names, None, acceleration, HIGHEST_ORDER, rates)
+    return dataclasses.replace(
         declared,
         gradient=_blocks("gradient", (*names.factors, *map(names.euclidean, names.factors), *parameters), gradient),
-        acceleration=_blocks("acceleration", state, acceleration),
-        derivatives={k: _blocks(f"derivative_{k}", state, value) for k, value in derivatives.items()},
-        christoffel=_blocks(
-            "christoffel",
-            (*names.factors, *names.tangents, *map(names.second_tangent, names.factors), *parameters),
-            christoffel,
-        ),
+        acceleration=_blocks("acceleration", letters.state(), acceleration),
+        derivatives={k: _blocks(f"derivative_{k}", letters.state(k, rates), v) for k, v in derivatives.items()},
+        christoffel=_blocks("christoffel", letters.pair(), steps.christoffel(alphabet, names, acceleration)),
+        rates=rates,
     )
-    return _with_projector(geometry)
+
+
+def _implicit(declared: Geometry) -> Geometry:
+    """With the equations in place of closed forms."""
+    names, alphabet, inner = declared.names, declared.alphabet, declared.inner.polynomial
+    letters = _Letters(declared)
+    rates = implicit.declare_rates(alphabet, names, range(2, HIGHEST_ORDER + 1))
+    metric = implicit.lowered(names, inner)
+    second = implicit.force(alphabet, names, inner, metric)
+    forces = implicit.staged(alphabet, names, metric, second, HIGHEST_ORDER, rates)
+    equations = Equations(
+        lowered=_blocks("lowered", letters.state(), metric),
+        forces={k: _blocks(f"force_{k}", letters.state(k, rates), value) for k, value in forces.items()},
+        christoffel=_blocks("lowered_christoffel", letters.pair(), implicit.polarised(alphabet, names, second)),
+    )
+    return dataclasses.replace(declared, equations=equations, rates=rates)
+
+
+class _Letters:
+    """The arguments of formulas, in their order: factors, tangents, time derivatives, parameters."""
+
+    def __init__(self, geometry: Geometry) -> None:
+        self._names, self._parameters = geometry.names, geometry.metric.parameters
+
+    def state(self, order: int = 2, rates: implicit.Letters | None = None) -> tuple[str, ...]:
+        """Of a time derivative of this order, with x_2, ..., x_(order - 1) where they have letters."""
+        names = self._names
+        further = (rates[k][f] for k in range(2, order) for f in names.factors) if rates else ()
+        return (*names.factors, *names.tangents, *further, *self._parameters)
+
+    def pair(self) -> tuple[str, ...]:
+        """Of what is bilinear."""
+        names = self._names
+        return (*names.factors, *names.tangents, *map(names.second_tangent, names.factors), *self._parameters)
 
 
 def _with_projector(geometry: Geometry) -> Geometry:

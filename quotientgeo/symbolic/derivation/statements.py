@@ -20,21 +20,41 @@ Sides = Callable[..., list[Side]]
 
 
 @dataclass(frozen=True)
+class Weak:
+    """Equations from which a claim about something solved for follows, without the solution; ``text`` says how."""
+
+    roles: tuple[str, ...]
+    sides: Sides
+    text: str
+
+
+@dataclass(frozen=True)
 class Statement:
-    """A claim: its name, its text, the letters it is quantified over, its formula as text, and its equations."""
+    """A claim: its name, its text, the letters it is quantified over, its formula as text, and its equations.
+
+    Where it has a ``weak`` form, that is what the levels that prove look at; the others solve at their own points.
+    """
 
     name: str
     text: str
     roles: tuple[str, ...]
     formula: Callable[[Geometry], str]
     sides: Sides
+    weak: Weak | None = None
+
+    @property
+    def provable(self) -> Statement | Weak:
+        """What a proof is about."""
+        return self.weak or self
 
 
-def _match(left: Blocks[Any], right: Blocks[Any]) -> list[Side]:
+def matched(left: Blocks[Any], right: Blocks[Any]) -> list[Side]:
+    """One equation per block."""
     return list(zip(left.values(), right.values(), strict=True))
 
 
-def _lines(formulas: Mapping[str, MatrixFormula]) -> str:
+def spelled(formulas: Mapping[str, MatrixFormula]) -> str:
+    """Formulas as text."""
     return "; ".join(map(str, formulas.values()))
 
 
@@ -42,20 +62,20 @@ def _lines(formulas: Mapping[str, MatrixFormula]) -> str:
 
 
 def _action_identity(r: Reading[Any], p: Blocks[Any]) -> list[Side]:
-    return _match(r.act(r.identity(), p), p)
+    return matched(r.act(r.identity(), p), p)
 
 
 def _action_composition(r: Reading[Any], p: Blocks[Any], a: Blocks[Any], b: Blocks[Any]) -> list[Side]:
     product = r.product(a, b) if r.geometry.side == "left" else r.product(b, a)
-    return _match(r.act(a, r.act(b, p)), r.act(product, p))
+    return matched(r.act(a, r.act(b, p)), r.act(product, p))
 
 
 def _preserved(r: Reading[Any], p: Blocks[Any], a: Blocks[Any]) -> list[Side]:
-    return _match(r.preserved(r.act(a, p)), r.preserved(p))
+    return matched(r.preserved(r.act(a, p)), r.preserved(p))
 
 
 def _vertical_from_action(r: Reading[Any], p: Blocks[Any], x: Blocks[Any]) -> list[Side]:
-    return _match(r.vertical(p, x), r.along_orbit(p, x))
+    return matched(r.vertical(p, x), r.along_orbit(p, x))
 
 
 def _vertical_in_kernel(r: Reading[Any], p: Blocks[Any], x: Blocks[Any]) -> list[Side]:
@@ -117,12 +137,12 @@ def _acceleration_equivariant(r: Reading[Any], p: Blocks[Any], xi: Blocks[Any], 
     def push(q: Blocks[Any], velocity: Blocks[Any]) -> Blocks[Any]:
         return r.along(lambda point: r.act(a, point), q, velocity)
 
-    return _match(r.acceleration(r.act(a, p), push(p, xi)), r.along_flow(push, p, xi))
+    return matched(r.acceleration(r.act(a, p), push(p, xi)), r.along_flow(push, p, xi))
 
 
 def _taylor(k: int) -> Sides:
     def sides(r: Reading[Any], p: Blocks[Any], xi: Blocks[Any]) -> list[Side]:
-        return _match(r.order(k, p, xi), r.along_flow(lambda q, velocity: r.order(k - 1, q, velocity), p, xi))
+        return matched(r.order(k, p, xi), r.along_flow(lambda q, velocity: r.order(k - 1, q, velocity), p, xi))
 
     return sides
 
@@ -131,7 +151,7 @@ def _taylor(k: int) -> Sides:
 
 
 def _christoffel_symmetric(r: Reading[Any], p: Blocks[Any], xi: Blocks[Any], eta: Blocks[Any]) -> list[Side]:
-    return _match(r.christoffel(p, xi, eta), r.christoffel(p, eta, xi))
+    return matched(r.christoffel(p, xi, eta), r.christoffel(p, eta, xi))
 
 
 def _christoffel_quadratic(r: Reading[Any], p: Blocks[Any], xi: Blocks[Any]) -> list[Side]:
@@ -151,7 +171,7 @@ def _metric_compatible(
 
 
 def _vertical_gram(r: Reading[Any], p: Blocks[Any], x: Blocks[Any]) -> list[Side]:
-    return _match(r.vertical_gram(p, x), r.momentum(p, r.vertical(p, x)))
+    return matched(r.vertical_gram(p, x), r.momentum(p, r.vertical(p, x)))
 
 
 def _horizontal_momentum(r: Reading[Any], p: Blocks[Any], xi: Blocks[Any]) -> list[Side]:
@@ -161,11 +181,11 @@ def _horizontal_momentum(r: Reading[Any], p: Blocks[Any], xi: Blocks[Any]) -> li
 
 def _horizontal_projects(r: Reading[Any], p: Blocks[Any], xi: Blocks[Any]) -> list[Side]:
     once = r.horizontal(p, xi)
-    return _match(r.horizontal(p, once), once)
+    return matched(r.horizontal(p, once), once)
 
 
 def _horizontal_difference(r: Reading[Any], p: Blocks[Any], xi: Blocks[Any]) -> list[Side]:
-    return _match(r.add(xi, r.horizontal(p, xi), -1), r.vertical(p, r.projector(p, xi)))
+    return matched(r.add(xi, r.horizontal(p, xi), -1), r.vertical(p, r.projector(p, xi)))
 
 
 def _preserved_text(geometry: Geometry) -> str:
@@ -173,7 +193,7 @@ def _preserved_text(geometry: Geometry) -> str:
 
 
 def _acceleration_text(geometry: Geometry) -> str:
-    return _lines(geometry.acceleration)
+    return spelled(geometry.acceleration)
 
 
 def _statement(name: str, text: str, roles: str, formula: Callable[[Geometry], str], sides: Sides) -> Statement:
@@ -181,19 +201,19 @@ def _statement(name: str, text: str, roles: str, formula: Callable[[Geometry], s
 
 
 _ACTION = [
-    _statement("action_identity", "the identity moves nothing", "p", lambda g: _lines(g.action), _action_identity),
+    _statement("action_identity", "the identity moves nothing", "p", lambda g: spelled(g.action), _action_identity),
     _statement(
         "action_composition",
         "acting with B and then with A is acting with the product",
         "p A B",
-        lambda g: _lines(g.action),
+        lambda g: spelled(g.action),
         _action_composition,
     ),
     _statement(
         "vertical_from_action",
         "the vertical vector is the differential of the action at the identity",
         "p X",
-        lambda g: _lines(g.vertical),
+        lambda g: spelled(g.vertical),
         _vertical_from_action,
     ),
 ]
@@ -203,7 +223,7 @@ _PRESERVED = [
         "vertical_in_kernel",
         "vertical vectors do not change what the action preserves",
         "p X",
-        lambda g: _lines(g.vertical),
+        lambda g: spelled(g.vertical),
         _vertical_in_kernel,
     ),
 ]
@@ -227,14 +247,14 @@ _METRIC = [
         "horizontal_condition",
         "<xi, V_X> = tr(J' X) for every X, so xi is horizontal exactly when the momentum J is zero",
         "p xi X",
-        lambda g: _lines(g.momentum),
+        lambda g: spelled(g.momentum),
         _horizontal_condition,
     ),
     _statement(
         "gradient",
         "<grad, eta> = sum over factors F of tr(dF' eta_F) for every eta",
         "p d eta",
-        lambda g: _lines(g.gradient),
+        lambda g: spelled(g.gradient),
         _gradient,
     ),
 ]
@@ -251,7 +271,7 @@ _GEODESIC = [
         "momentum_conserved",
         "d/dt J = 0 along geodesics, so a horizontal start stays horizontal",
         "p xi",
-        lambda g: _lines(g.momentum),
+        lambda g: spelled(g.momentum),
         _momentum_conserved,
     ),
     _statement(
@@ -269,14 +289,14 @@ _CONNECTION = [
         "christoffel_symmetric",
         "Gamma(xi, eta) = Gamma(eta, xi), so the connection D_xi eta = d eta/dt + Gamma(xi, eta) has no torsion",
         "p xi eta",
-        lambda g: _lines(g.christoffel),
+        lambda g: spelled(g.christoffel),
         _christoffel_symmetric,
     ),
     _statement(
         "christoffel_quadratic",
         "the acceleration is -Gamma(xi, xi), so geodesics are the curves with D xi = 0",
         "p xi",
-        lambda g: _lines(g.christoffel),
+        lambda g: spelled(g.christoffel),
         _christoffel_quadratic,
     ),
     _statement(
@@ -284,7 +304,7 @@ _CONNECTION = [
         "d/dt <eta, zeta> = <D eta, zeta> + <eta, D zeta> as the point moves with xi; said for fixed eta and zeta, for which "
         "D is Gamma, and by bilinearity of all",
         "p xi eta zeta",
-        lambda g: _lines(g.christoffel),
+        lambda g: spelled(g.christoffel),
         _metric_compatible,
     ),
 ]
@@ -293,7 +313,7 @@ _GRAM = [
         "vertical_gram",
         "K_X is the momentum of the vertical vector V_X, so <V_X, V_Y> = tr(K_X' Y)",
         "p X",
-        lambda g: _lines(g.vertical_gram),
+        lambda g: spelled(g.vertical_gram),
         _vertical_gram,
     ),
 ]
@@ -302,21 +322,21 @@ _PROJECTOR = [
         "horizontal_momentum",
         "the horizontal part of a tangent has momentum zero",
         "p xi",
-        lambda g: _lines(g.horizontal or {}),
+        lambda g: spelled(g.horizontal or {}),
         _horizontal_momentum,
     ),
     _statement(
         "horizontal_projects",
         "the horizontal part of the horizontal part is itself",
         "p xi",
-        lambda g: _lines(g.horizontal or {}),
+        lambda g: spelled(g.horizontal or {}),
         _horizontal_projects,
     ),
     _statement(
         "horizontal_difference",
         "what is taken off is the vertical vector of X, and X = 0 for a tangent without momentum",
         "p xi",
-        lambda g: _lines(g.projector or {}),
+        lambda g: spelled(g.projector or {}),
         _horizontal_difference,
     ),
 ]
@@ -324,17 +344,21 @@ _PROJECTOR = [
 
 def statements(geometry: Geometry) -> list[Statement]:
     """All statements about a geometry, in the order of the certificate."""
+    from quotientgeo.symbolic.derivation.weak import weakly
+
     taylor = [
         _statement(
             f"taylor_{k}",
             f"time derivative {k} of the geodesic is the differential of derivative {k - 1} along the flow",
             "p xi",
-            lambda g, k=k: _lines(g.derivatives[k]),  # type: ignore[misc]
+            lambda g, k=k: spelled(g.staged[k]),  # type: ignore[misc]
             _taylor(k),
         )
-        for k in sorted(geometry.derivatives)
+        for k in sorted(geometry.staged)
+        if k > 2 or geometry.equations is None
     ]
     preserved = _PRESERVED if geometry.preserved else []
-    connection = _CONNECTION if geometry.christoffel else []
+    connection = _CONNECTION if geometry.christoffel or geometry.equations else []
     projector = [*(_GRAM if geometry.vertical_gram else []), *(_PROJECTOR if geometry.horizontal else [])]
-    return [*_ACTION, *preserved, *_METRIC, *_GEODESIC, *connection, *projector, *taylor]
+    found = [*_ACTION, *preserved, *_METRIC, *_GEODESIC, *connection, *projector, *taylor]
+    return [weakly(geometry, statement) for statement in found]

@@ -8,6 +8,7 @@ from fractions import Fraction
 from quotientgeo.errors import DeclarationError, NotDerivableError
 from quotientgeo.symbolic.algebra import Alphabet, Polynomial, TracePolynomial, solve_linear
 from quotientgeo.symbolic.declaration import Names, Symmetry
+from quotientgeo.symbolic.derivation.implicit import polarised
 
 Blocks = dict[str, Polynomial]
 
@@ -49,9 +50,7 @@ def acceleration(alphabet: Alphabet, names: Names, inner: TracePolynomial) -> Bl
 
 def christoffel(alphabet: Alphabet, names: Names, acc: Blocks) -> Blocks:
     """Gamma(xi, eta) = -1/2 (acc(xi + eta) - acc(xi) - acc(eta)): the acceleration, quadratic in xi, polarised."""
-    second = {names.tangent(f): alphabet[names.second_tangent(f)] for f in names.factors}
-    both = {tangent: alphabet[tangent] + eta for tangent, eta in second.items()}
-    return {f: (a.substitute(both) - a - a.substitute(second)) * Fraction(-1, 2) for f, a in acc.items()}
+    return polarised(alphabet, names, acc)
 
 
 def vertical_gram(names: Names, momenta: Blocks, vertical: Blocks) -> Blocks:
@@ -104,12 +103,18 @@ def flow_directions(alphabet: Alphabet, names: Names, acc: Mapping[str, Polynomi
     return directions | {names.tangent(factor): acc[factor] for factor in names.factors}
 
 
-def time_derivatives(alphabet: Alphabet, names: Names, acc: Blocks, order: int) -> dict[int, Blocks]:
-    """{k: {F: k-th time derivative of the geodesic}} for k = 2..order, in the letters F and xi_F."""
+def time_derivatives(alphabet: Alphabet, names: Names, acc: Blocks, order: int, longest: int) -> dict[int, Blocks]:
+    """{k: {F: k-th time derivative of the geodesic}} for k = 2..order, in the letters F and xi_F.
+
+    Ends before an order one of whose formulas has more than ``longest`` words.
+    """
     flow = flow_directions(alphabet, names, acc)
     out = {2: acc}
     for k in range(3, order + 1):
-        out[k] = {factor: value.differential(flow) for factor, value in out[k - 1].items()}
+        found = {factor: value.differential(flow) for factor, value in out[k - 1].items()}
+        if max(map(len, found.values())) > longest:
+            break
+        out[k] = found
     return out
 
 

@@ -118,6 +118,22 @@ class TorchCalculus(TorchArithmetic, Calculus[Tensor]):
     def pair(self, left: Tensor, right: Tensor) -> Tensor:
         return (left * right).sum().reshape(1, 1)
 
+    def inverse_of(self, operator: Callable[[Values[Tensor]], Values[Tensor]], like: Values[Tensor]) -> Tensor:
+        total = sum(value.numel() for value in like.values())
+        units = torch.eye(total, dtype=torch.float64)
+        images = operator(self._parted(units, like))
+        stacked = [image.expand(total, *like[key].shape).flatten(1) for key, image in images.items()]
+        return torch.linalg.inv(torch.cat(stacked, dim=1).mT)
+
+    def apply_inverse(self, inverse: Tensor, given: Values[Tensor]) -> Values[Tensor]:
+        column = inverse @ torch.cat([value.flatten() for value in given.values()])
+        return {key: value[0] for key, value in self._parted(column[None], given).items()}
+
+    def _parted(self, rows: Tensor, like: Values[Tensor]) -> Values[Tensor]:
+        """Each row as matrices in the shapes of ``like``, the rows stacked."""
+        pieces = rows.split([value.numel() for value in like.values()], dim=1)
+        return {key: piece.reshape(-1, *value.shape) for (key, value), piece in zip(like.items(), pieces, strict=True)}
+
     def derivative(
         self, function: Callable[[Values[Tensor]], Values[Tensor]], at: Values[Tensor], direction: Values[Tensor]
     ) -> Values[Tensor]:

@@ -240,12 +240,13 @@ def _sizes(geometry: Geometry) -> list[Sizes]:
 def check_component(geometry: Geometry, statement: Statement, budget: int = BUDGET) -> LevelResult:
     """Proven for the sizes whose polynomials fit the budget; false where they differ."""
     proven: list[str] = []
+    said = statement.provable
     for sizes in _sizes(geometry):
         calculus = ComponentCalculus(sizes, budget)
         reading = Reading(calculus, geometry)
         scope = sizes_text(sizes)
         try:
-            for left, right in statement.sides(reading, *reading.bind(statement.roles)):
+            for left, right in said.sides(reading, *reading.bind(said.roles)):
                 one, other = calculus.field.aligned(left, right)
                 if one.entries != other.entries:
                     return LevelResult(Level.COMPONENT, Outcome.FALSE, scope, "the numerators differ")
@@ -260,7 +261,8 @@ def check_component(geometry: Geometry, statement: Statement, budget: int = BUDG
             Level.COMPONENT, Outcome.NOT_APPLICABLE, residual="polynomials too large at the smallest sizes"
         )
     names, values = _common(proven)
-    return LevelResult(Level.COMPONENT, Outcome.PROVEN, f"sizes {names}{values}", "numerators equal")
+    how = f", {statement.weak.text}" if statement.weak else ""
+    return LevelResult(Level.COMPONENT, Outcome.PROVEN, f"sizes {names}{values}", f"numerators equal{how}")
 
 
 def _common(scopes: list[str]) -> tuple[str, str]:

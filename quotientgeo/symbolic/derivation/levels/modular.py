@@ -195,6 +195,28 @@ class ModularCalculus(Calculus[Jet]):
     def pair(self, left: Jet, right: Jet) -> Jet:
         return (left.T @ right).trace()
 
+    def inverse_of(self, operator: Callable[[Values[Jet]], Values[Jet]], like: Values[Jet]) -> Jet:
+        shapes = {key: (len(value.parts[0]), len(value.parts[0][0])) for key, value in like.items()}
+        parts: dict[int, Matrix] = {}
+        count = sum(rows * columns for rows, columns in shapes.values())
+        for i in range(count):
+            unit = _parted([int(i == j) for j in range(count)], shapes)
+            image = operator({key: Jet({0: matrix}) for key, matrix in unit.items()})
+            for mask in {mask for value in image.values() for mask in value.parts}:
+                row = parts.setdefault(mask, [[0] * count for _ in range(count)])
+                row[i] = _listed(image, shapes, mask)
+        return Jet(parts).T.inverse()
+
+    def apply_inverse(self, inverse: Jet, given: Values[Jet]) -> Values[Jet]:
+        shapes = {key: (len(value.parts[0]), len(value.parts[0][0])) for key, value in given.items()}
+        masks = {0} | {mask for value in given.values() for mask in value.parts}
+        found = inverse @ Jet({mask: [[x] for x in _listed(given, shapes, mask)] for mask in masks})
+        out: dict[str, dict[int, Matrix]] = {key: {} for key in given}
+        for mask, column in found.parts.items():
+            for key, matrix in _parted([x for (x,) in column], shapes).items():
+                out[key][mask] = matrix
+        return {key: Jet(parts) for key, parts in out.items()}
+
     def derivative(
         self, function: Callable[[Values[Jet]], Values[Jet]], at: Values[Jet], direction: Values[Jet]
     ) -> Values[Jet]:
@@ -215,6 +237,20 @@ class ModularCalculus(Calculus[Jet]):
         if isinstance(formula, MatrixFormula):
             return walk.polynomial(formula.polynomial)
         return walk.number(formula.polynomial)
+
+
+def _listed(values: Values[Jet], shapes: Mapping[str, tuple[int, int]], mask: int) -> list[int]:
+    """All entries of one direction, row by row."""
+    out: list[int] = []
+    for key, (rows, columns) in shapes.items():
+        matrix = values[key].parts.get(mask)
+        out += [0] * (rows * columns) if matrix is None else [x for row in matrix for x in row]
+    return out
+
+
+def _parted(entries: list[int], shapes: Mapping[str, tuple[int, int]]) -> dict[str, Matrix]:
+    rest = iter(entries)
+    return {key: [[next(rest) for _ in range(columns)] for _ in range(rows)] for key, (rows, columns) in shapes.items()}
 
 
 class _Walk:

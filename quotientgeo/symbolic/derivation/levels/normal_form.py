@@ -73,11 +73,12 @@ def _matrix(value: Value) -> Polynomial:
 
 def check_normal_form(geometry: Geometry, statement: Statement) -> LevelResult:
     """Proven for all sizes, or undecided: a difference that does not reduce to zero is no disproof."""
-    reading = Reading(SymbolicCalculus(geometry.alphabet), geometry)
-    for left, right in statement.sides(reading, *reading.bind(statement.roles)):
+    reading, said = Reading(SymbolicCalculus(geometry.alphabet), geometry), statement.provable
+    for left, right in said.sides(reading, *reading.bind(said.roles)):
         difference = left - right
         if not vanishes(difference):
             text = str(difference)
             text = text if len(text) <= _SHOWN else f"{text[:_SHOWN]} ... ({len(difference)} terms)"
             return LevelResult(Level.NORMAL_FORM, Outcome.UNDECIDED, residual=f"normal form of the difference: {text}")
-    return LevelResult(Level.NORMAL_FORM, Outcome.PROVEN, scope="all sizes", residual="normal form 0")
+    how = f", {statement.weak.text}" if statement.weak else ""
+    return LevelResult(Level.NORMAL_FORM, Outcome.PROVEN, scope="all sizes", residual=f"normal form 0{how}")

@@ -6,7 +6,7 @@ Also the source of witnesses: where a claim is false, the two sides at a point o
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from fractions import Fraction
 from typing import Any
 
@@ -189,6 +189,14 @@ class RationalCalculus(RationalArithmetic, Calculus[Entries]):
             total = total + _dot(x, tuple(y))
         return [[total]]
 
+    def inverse_of(self, operator: Callable[[Values[Entries]], Values[Entries]], like: Values[Entries]) -> Entries:
+        images = [operator(unit) for unit in _units(like)]
+        return self.inverse(self.transpose([_listed(image) for image in images]))
+
+    def apply_inverse(self, inverse: Entries, given: Values[Entries]) -> Values[Entries]:
+        flat = tuple(_listed(given))
+        return _parted([_dot(row, flat) for row in inverse], given)
+
     def derivative(
         self, function: Callable[[Values[Entries]], Values[Entries]], at: Values[Entries], direction: Values[Entries]
     ) -> Values[Entries]:
@@ -205,6 +213,22 @@ class RationalCalculus(RationalArithmetic, Calculus[Entries]):
             key: [[Dual({m ^ bit: a for m, a in entry.parts.items() if m & bit}) for entry in row] for row in value]
             for key, value in result.items()
         }
+
+
+def _listed(values: Values[Entries]) -> list[Dual]:
+    return [entry for value in values.values() for row in value for entry in row]
+
+
+def _parted(entries: list[Dual], like: Values[Entries]) -> Values[Entries]:
+    rest = iter(entries)
+    return {key: [[next(rest) for _ in row] for row in value] for key, value in like.items()}
+
+
+def _units(like: Values[Entries]) -> Iterator[Values[Entries]]:
+    """Every value that has one entry 1 and no other."""
+    count = len(_listed(like))
+    for i in range(count):
+        yield _parted([ONE if i == j else ZERO for j in range(count)], like)
 
 
 def _real(value: Entries) -> list[list[Fraction]]:
