@@ -278,3 +278,57 @@ def test_a_restricted_graph_keeps_declared_blocks():
     part.verify(token_batch()).require()
     roles = {leg.role for block in part.blocks for _, leg in block.legs}
     assert roles == {"factor"}
+
+
+def test_outputs_without_gradient_are_tested_by_finite_motions():
+    model = Bilinear().eval()
+    forward = model.forward
+    model.forward = lambda x: forward(x).detach()
+    graph = qg.SymmetryGraph(model)
+    graph.add(DeclaredBlock("core", chain(), chain_legs()))
+    batch = torch.randn(7, 5, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    (entry,) = graph.verify(batch).entries
+    assert entry.status == "passed"
+    assert entry.control is not None
+    assert entry.control > 1e-2
+
+
+def test_a_group_that_is_right_only_up_to_scale_is_found():
+    """Elements of determinant one alone would not tell GL(2) from SL(2)."""
+    model = Bilinear().eval()
+    model.forward = lambda x: (
+        torch.tanh(x @ (model.G @ model.W @ model.Ht).mT) @ model.out.mT + torch.linalg.det(model.Ht[:, :2])
+    )
+    graph = qg.SymmetryGraph(model)
+    graph.add(DeclaredBlock("core", chain(), chain_legs()))
+    batch = torch.randn(7, 5, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    assert [entry.status for entry in graph.verify(batch).entries] == ["failed"]
+
+
+def test_blocks_of_parameters_that_are_not_trained_are_left_out_of_a_measure():
+    model = Bilinear().eval()
+    model.W.requires_grad_(False)
+    geometry = pair_geometry("mixed")
+    graph = qg.SymmetryGraph(model)
+    graph.add(DeclaredBlock("pair", geometry, {"G": qg.Leg("W", axis=1), "H": qg.Leg("Ht", axis=0)}))
+    batch = torch.randn(7, 5, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    loss = lambda model, x: (model(x).square().sum(), len(x))  # noqa: E731
+    result = qg.sharpness(model, loss, [batch], graph=graph, steps=2)
+    assert "requires_grad is False" in result.left_out["pair"]
+    assert "Ht" in result.per_block
+
+
+def test_points_close_by_do_not_depend_on_the_gauge():
+    """An ill-conditioned gauge is verified like any other."""
+    model = Bilinear().eval()
+    graph = qg.SymmetryGraph(model)
+    graph.add(DeclaredBlock("core", chain(), chain_legs()))
+    batch = torch.randn(7, 5, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    moved = Bilinear().eval()
+    moved.load_state_dict(graph.move(seed=2, condition=1e3))
+    other = qg.SymmetryGraph(moved)
+    other.add(DeclaredBlock("core", chain(), chain_legs()))
+    (entry,) = other.verify(batch).entries
+    assert entry.status == "passed"
+    assert entry.control is not None
+    assert 1e-2 < entry.control < 1e4, "weights moved by 1 % of an ill-conditioned gauge saturate the layer"
