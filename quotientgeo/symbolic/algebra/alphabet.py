@@ -94,7 +94,10 @@ class Alphabet:
             return Polynomial(self, {(self.scalar_symbol(name),): Fraction(1)}, (1, 1))
         if kind is Kind.VECTOR:
             return self.monomial((self.symbol_letter(name), self.ones_letter(shape[0])))
-        return self.monomial((self.symbol_letter(name),))
+        letter = self.symbol_letter(name)
+        if shape == (1, 1):  # a matrix with one entry is a number
+            return Polynomial(self, {(self.trace_letter((letter,), 1),): Fraction(1)}, (1, 1))
+        return self.monomial((letter,))
 
     @property
     def sizes(self) -> set[Dimension]:

@@ -14,6 +14,7 @@ from quotientgeo.symbolic.algebra.letters import (
     OnesLetter,
     ScalarSymbol,
     SymbolLetter,
+    TraceLetter,
     Word,
     split_scalars,
     word_key,
@@ -64,8 +65,8 @@ def _sum(terms: dict[Word, TracePolynomial], equation: Polynomial, shape: tuple[
 def _place(word: Word, unknown: str, kind: Kind) -> tuple[Word, Side] | None:
     """(scalars, what stands left and right of the unknown), None where it is absent."""
     scalars, matrices = split_scalars(word)
-    if kind in SCALARS:
-        found = [i for i, s in enumerate(scalars) if isinstance(s, ScalarSymbol) and s.name == unknown]
+    if kind in SCALARS or any(_is_entry(letter, unknown) for letter in scalars):
+        found = [i for i, letter in enumerate(scalars) if _is_entry(letter, unknown)]
         others = scalars[: found[0]] + scalars[found[0] + 1 :] if found else scalars
         _check_absent((*others, *matrices), unknown)
         return (others, (matrices, ())) if found else None
@@ -94,6 +95,19 @@ def _place(word: Word, unknown: str, kind: Kind) -> tuple[Word, Side] | None:
             )
         right = right[1:]
     return scalars, (left, right)
+
+
+def _is_entry(letter: Letter, unknown: str) -> bool:
+    """Whether a number is the unknown: a scalar symbol, or the only entry of a matrix of shape (1, 1)."""
+    if isinstance(letter, TraceLetter) and len(letter.letters) == 1:
+        (inside,) = letter.letters
+        return (
+            isinstance(inside, SymbolLetter)
+            and inside.name == unknown
+            and inside.shape == (1, 1)
+            and not inside.inverted
+        )
+    return isinstance(letter, ScalarSymbol) and letter.name == unknown
 
 
 def _check_absent(letters: Iterable[Letter], unknown: str) -> None:
