@@ -78,11 +78,16 @@ class ProjectorSection:
         """Dimension of the factors minus that of an orbit, or nothing where no formula shows the latter."""
         if vertical_steps(self._geometry, Ranks(self._geometry)) is None:
             return ""
-        total = " + ".join(_product(*shape) for shape in self._geometry.factors.values())
+        total = [_product(*shape) for shape in self._geometry.factors.values()]
         group = [self._group(x) for x in self._spelling.names.algebra]
         names = (r"\dim M", r"\dim \text{(orbit)}", r"\dim \text{(quotient)}")
-        left = [rf"{names[0]} &= {total}", rf"{names[1]} &= {' + '.join(group)}"]
-        return aligned([*left, rf"{names[2]} &= {total} - {' - '.join(group)}"])
+        rows = [rf"{names[0]} &= {' + '.join(total)}", rf"{names[1]} &= {' + '.join(group)}"]
+        for size in list(group):
+            if size in total:
+                total.remove(size)
+                group.remove(size)
+        left = " + ".join(total) or ("" if group else "0")
+        return aligned([*rows, rf"{names[2]} &= {left}{''.join(f' - {size}' for size in group)}"])
 
     def _group(self, letter: str) -> str:
         rows, columns = self._geometry.alphabet.shape(letter)
