@@ -82,12 +82,14 @@ class Latex:
         sign = "-" if product.coefficient < 0 else "" if first else "+"
         size = abs(product.coefficient)
         number = "" if size == 1 and product.pieces else number_latex(size)
-        line = " ".join(part for part in (sign, number, *map(self.piece, product.pieces)) if part)
+        line = " ".join(
+            part for part in (sign, number, *(self._power(*pair) for pair in _counted(product.pieces))) if part
+        )
         if not wide or visible(line) <= WIDTH // 2:
             return [(depth, line)]
         out: list[tuple[int, str]] = []
         current, current_depth = " ".join(part for part in (sign, number) if part), depth
-        for piece in product.pieces:
+        for piece, count in _counted(product.pieces):
             if isinstance(piece, tuple):
                 opening, closing = _brackets(piece)
                 inner = self._chunks(piece, depth + 1, wide)
@@ -96,8 +98,20 @@ class Latex:
                 out.extend(inner[:-1])
                 current_depth, current = inner[-1]
             else:
-                current = f"{current} {self.piece(piece)}".strip()
+                current = f"{current} {self._power(piece, count)}".strip()
         return [*out, (current_depth, current)]
+
+    def _power(self, piece: Piece, count: int) -> str:
+        """A factor that stands ``count`` times; functions of one matrix need no brackets around themselves."""
+        if isinstance(piece, Inverse):
+            inner = _alone(piece.argument)
+            if isinstance(inner, Diagonal):
+                return self.piece(Diagonal(inner.argument, -count * inner.power))
+            if inner is not None:
+                return f"{self.piece(inner)}^{{{-count}}}"
+            opening, closing = _brackets(piece.argument)
+            return f"{opening} {self.line(piece.argument)} {closing}^{{{-count}}}"
+        return self.piece(piece) + (f"^{{{count}}}" if count > 1 else "")
 
     def piece(self, piece: Piece) -> str:
         """One factor of a product."""
@@ -105,9 +119,8 @@ class Latex:
             case Symbol(name, transposed, inverted):
                 power = r"-\top" if transposed and inverted else r"\top" if transposed else "-1" if inverted else ""
                 return self.symbol(name) + (f"^{{{power}}}" if power else "")
-            case Inverse(argument):
-                opening, closing = _brackets(argument)
-                return f"{opening} {self.line(argument)} {closing}^{{-1}}"
+            case Inverse():
+                return self._power(piece, 1)
             case Diagonal(argument, power):
                 exponent = "" if power == 1 else f"^{{{power}}}"
                 opening, closing = _brackets(argument)
@@ -136,8 +149,30 @@ def number_latex(value: Fraction) -> str:
     return str(value) if value.denominator == 1 else rf"\tfrac{{{value.numerator}}}{{{value.denominator}}}"
 
 
+def _counted(pieces: Iterable[Piece]) -> list[tuple[Piece, int]]:
+    """The factors of a product with how often each stands in a row; only functions and inverses become powers."""
+    out: list[tuple[Piece, int]] = []
+    for piece in pieces:
+        if out and out[-1][0] == piece and isinstance(piece, Inverse | ComplexDiagonal | Trace):
+            out[-1] = (piece, out[-1][1] + 1)
+        else:
+            out.append((piece, 1))
+    return out
+
+
+def _alone(terms: Sum) -> Piece | None:
+    """The plain letter, or the function of one matrix, that a sum consists of, if it is nothing else."""
+    if len(terms) != 1 or terms[0].coefficient != 1 or len(terms[0].pieces) != 1:
+        return None
+    (piece,) = terms[0].pieces
+    plain = isinstance(piece, Symbol) and not (piece.transposed or piece.inverted)
+    return piece if plain or isinstance(piece, Diagonal | ComplexDiagonal | Trace) else None
+
+
 def _height(piece: Piece | Product) -> int:
     match piece:
+        case Inverse(argument) if _alone(argument) is not None:
+            return _height(_alone(argument))  # type: ignore[arg-type]
         case Symbol() | Size() | Ones():
             return 0
         case Inverse(argument) | Trace(argument) | Diagonal(argument) | ComplexDiagonal(argument):
@@ -174,5 +209,5 @@ def display(equation: str) -> str:
 
 
 def enumeration(parts: Sequence[str]) -> str:
-    """a, b and c."""
-    return " and ".join(filter(None, [", ".join(parts[:-1]), parts[-1]]))
+    """a, b and c; nothing for nothing."""
+    return " and ".join(filter(None, [", ".join(parts[:-1]), *parts[-1:]]))

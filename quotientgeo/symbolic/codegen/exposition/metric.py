@@ -7,6 +7,7 @@ from functools import cached_property
 from quotientgeo.symbolic.algebra import Polynomial, TraceLetter, TracePolynomial, Word
 from quotientgeo.symbolic.codegen.exposition.latex import aligned, display, number_latex
 from quotientgeo.symbolic.codegen.exposition.spelling import Spelling
+from quotientgeo.symbolic.codegen.exposition.symmetry import commuting
 from quotientgeo.symbolic.codegen.notation import Symbol
 from quotientgeo.symbolic.derivation.levels.ranks import Ranks
 from quotientgeo.symbolic.derivation.levels.squares import sum_of_squares
@@ -38,6 +39,16 @@ class MetricSection:
             *(rf"&\quad {{}} + {term.strip()}" for term in terms[1:]),
         ]
         return aligned([" \\\\\n".join(rows)])
+
+    def nonnegative(self) -> str:
+        """Why no term of the sum is negative."""
+        found = sum_of_squares(self._geometry, Ranks(self._geometry))
+        reasons = []
+        if found is not None and found.squares:
+            reasons.append("squared Frobenius norms are not")
+        if found is not None and found.weighted:
+            reasons.append("traces of products that are positive semi-definite by their form are not")
+        return "".join(f", as {reason}" if i == 0 else f", and {reason}" for i, reason in enumerate(reasons))
 
     @cached_property
     def _pushed(self) -> dict[str, Polynomial]:
@@ -84,6 +95,27 @@ class MetricSection:
             term = TracePolynomial(s.alphabet, {monomial: coefficient})
             rows.append(rf"{s.scalar(term)} &\longmapsto {s.replaced_traces(term, self._pushed)}")
         return aligned(rows)
+
+    def cancelling(self) -> str:
+        """Why each trace, or their sum, is what it was before the move."""
+        still = all(self._pushed[x] == self._spelling.alphabet[x] for x in self._geometry.inner.polynomial.symbols())
+        if still:
+            return "None of them moves"
+        shown, reasons = self.invariance(), []
+        if r"\underbrace" in shown:
+            reasons.append("pairs over a brace cancel")
+        if any(group.law == "multiply" for group in self._geometry.symmetry.groups):
+            reasons.append(
+                "letters left at the two ends of a trace meet, because a trace may be read in a circle, and cancel too"
+            )
+        text = "; ".join([*reasons, *commuting(self._geometry)])
+        return text[0].upper() + text[1:]
+
+    def kept(self) -> str:
+        """What the move leaves as it was: each term, or only their sum."""
+        value = self._geometry.inner.polynomial
+        terms = [TracePolynomial(self._spelling.alphabet, {monomial: c}) for monomial, c in value]
+        return "Each term" if all(term.substitute(self._pushed) == term for term in terms) else "The sum"
 
     def flat(self, factor: str) -> Polynomial:
         """M with <xi, eta> = ... + tr(M' eta_factor)."""

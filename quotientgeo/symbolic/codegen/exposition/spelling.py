@@ -78,8 +78,10 @@ class Spelling:
         return here * there.T if self.grams[factor].wide else here.T * there
 
     def shape(self, name: str) -> str:
-        """R^{n x h} of a letter."""
+        """R^{n x h} of a letter, R of a number."""
         rows, columns = self.alphabet.shape(name)
+        if rows == columns == 1:
+            return r"\mathbb{R}"
         return rf"\mathbb{{R}}^{{{size_latex(rows)} \times {size_latex(columns)}}}"
 
     def point(self, rename: Mapping[str, str] | None = None) -> str:

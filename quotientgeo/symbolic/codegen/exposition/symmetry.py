@@ -5,7 +5,8 @@ from __future__ import annotations
 from quotientgeo.symbolic.algebra import Polynomial
 from quotientgeo.symbolic.codegen.exposition.latex import aligned, display, enumeration, symbol_latex
 from quotientgeo.symbolic.codegen.exposition.spelling import Spelling, added, listed, size_latex
-from quotientgeo.symbolic.derivation import MatrixFormula
+from quotientgeo.symbolic.declaration import Group
+from quotientgeo.symbolic.derivation import Geometry, MatrixFormula
 from quotientgeo.symbolic.derivation.levels.freeness import fixing_steps, vertical_steps
 from quotientgeo.symbolic.derivation.levels.ranks import Ranks
 
@@ -32,13 +33,46 @@ class SymmetrySection:
             parts.append(f"${symbol_latex(gram.name)} = {product}$")
         return enumeration(parts)
 
+    def conventions(self) -> str:
+        """What diag, C and 1 mean, where they occur."""
+        s, found = self._spelling, []
+        shown = " ".join([s.scalar(self._geometry.inner.polynomial), self.action(), self.preserved()])
+        shown += " ".join(s.line(formula.polynomial) for formula in self._geometry.momentum.values())
+        if r"\mathrm{diag}" in shown:
+            found.append(
+                r"Of a column, $\mathrm{diag}(\cdot)$ is the diagonal matrix with its entries; of a square matrix, its "
+                "diagonal part."
+            )
+        if r"\mathcal{C}" in shown:
+            found.append(
+                r"$\mathcal{C}(\cdot)$ is the orthogonal projection of a matrix on the complex diagonal matrices, which "
+                "multiply pairs of columns by complex numbers."
+            )
+        if r"\mathbf{1}" in shown:
+            found.append(r"$\mathbf{1}$ is a column of ones.")
+        return "".join(f" {text}" for text in found)
+
     def group(self) -> str:
         """GL(h), or a product."""
+        return r" \times ".join(map(group_latex, self._geometry.symmetry.groups))
+
+    def group_in_words(self) -> str:
+        """How its elements are written as matrices, where that does not go without saying."""
+        complex_matrix = "written as the real matrix that multiplies the pairs of"
+        words = {
+            "diagonal": "written as a diagonal matrix",
+            "complex_half": f"{complex_matrix} columns $j$ and $j + k$ (of $2 k$) by complex numbers",
+            "complex_interleaved": f"{complex_matrix} neighbouring columns by complex numbers",
+        }
         groups = self._geometry.symmetry.groups
-        return r" \times ".join(
-            rf"\mathrm{{{type(g).__name__}}}({', '.join(dict.fromkeys(map(size_latex, g.element_shape)))})"
-            for g in groups
-        )
+        found = [words.get(g.element_kind, "under addition" if g.law == "add" else "") for g in groups]
+        told = list(dict.fromkeys(filter(None, found)))
+        return f", {' or '.join(told)}," if told else ""
+
+    def cancelling(self, shown: str) -> str:
+        """Why what is shown is what it was before the move."""
+        reasons = ["what stands over a brace cancels"] if r"\underbrace" in shown else []
+        return "".join(f"; {reason}" for reason in [*reasons, *commuting(self._geometry)])
 
     def algebra_shapes(self) -> str:
         """X in R^{h x h}."""
@@ -147,7 +181,37 @@ class SymmetrySection:
         ones = self._geometry.symmetry.identity(s.alphabet)
         rows = [
             rf"{s.line(step.formula)} = {s.symbol(step.factor)} \quad &\Longrightarrow \quad "
-            rf"{s.symbol(step.letter)} = {s.line(ones[step.letter])}"
+            rf"{s.symbol(step.letter)} = {'1' if one.shape == (1, 1) and not one.is_zero else s.line(one)}"
             for step in steps
+            for one in [ones[step.letter]]
         ]
         return aligned(rows) if rows else ""
+
+
+def group_latex(group: Group) -> str:
+    """GL(h), O(h), (R^*)^d and so on; the name of its class for a group that is not known here."""
+    rows, columns = (size_latex(size) for size in group.element_shape)
+    known = {
+        "GL": rf"\mathrm{{GL}}({rows})",
+        "Orthogonal": rf"\mathrm{{O}}({rows})",
+        "NonzeroDiagonal": rf"(\mathbb{{R}}^{{*}})^{{{rows}}}",
+        "PositiveDiagonal": rf"(\mathbb{{R}}_{{>0}})^{{{rows}}}",
+        "ComplexDiagonal": rf"(\mathbb{{C}}^{{*}})^{{{rows} / 2}}",
+        "Scaling": r"\mathbb{R}_{>0}",
+        "Translation": rf"\mathbb{{R}}^{{{rows}}}" if columns == "1" else rf"\mathbb{{R}}^{{{rows} \times {columns}}}",
+    }
+    name = type(group).__name__
+    return known.get(name) or rf"\mathrm{{{name}}}({', '.join(dict.fromkeys((rows, columns)))})"
+
+
+def commuting(geometry: Geometry) -> list[str]:
+    """Why letters of the group may cancel that do not stand side by side, for each kind of group that acts."""
+    reasons = {
+        "diagonal": "diagonal matrices commute, so they cancel wherever they stand among each other",
+        "complex_half": "complex diagonal matrices commute, so they cancel wherever they stand among each other",
+        "complex_interleaved": "complex diagonal matrices commute, so they cancel wherever they stand among each other",
+        "scalar": "numbers cancel wherever they stand",
+    }
+    groups = geometry.symmetry.groups
+    found = ["terms of opposite sign cancel" if g.law == "add" else reasons.get(g.element_kind, "") for g in groups]
+    return list(dict.fromkeys(filter(None, found)))
