@@ -10,11 +10,12 @@ from pathlib import Path
 from types import ModuleType
 
 from quotientgeo.errors import ArgumentError
-from quotientgeo.symbolic.codegen.execution import check_horizontal, module_from
+from quotientgeo.symbolic.codegen.execution import check_gradient, check_horizontal, module_from
 from quotientgeo.symbolic.codegen.exposition import derivation_page
 from quotientgeo.symbolic.codegen.module import module_source
 from quotientgeo.symbolic.codegen.proof import check_functions, check_source
 from quotientgeo.symbolic.codegen.solving import solving_functions
+from quotientgeo.symbolic.codegen.staged_proof import check_staged
 from quotientgeo.symbolic.derivation import Geometry
 
 _METHOD = "the source is run on symbols; each function returns the normal form of its formula"
@@ -82,10 +83,13 @@ def _checked_source(geometry: Geometry, origin: str, sizes: Mapping[str, int] | 
     geometry.certificate.require()
     source = module_source(geometry, origin, sizes)
     checked = check_source(source, geometry)
+    parts = solving_functions(geometry)
+    checked |= check_functions(source, geometry.alphabet, parts, geometry.name)  # proven, or refused
+    checked |= check_staged(source, geometry)
     if geometry.horizontal is None:
-        parts = solving_functions(geometry)
-        checked |= check_functions(source, geometry.alphabet, parts, geometry.name)  # proven, or refused
         checked["horizontal"] = check_horizontal(source, geometry)
+    if geometry.equations is not None:
+        checked["gradient"] = f"{checked['gradient']}; {check_gradient(source, geometry)}"
     return source, checked
 
 
@@ -121,12 +125,13 @@ def _require_sizes(geometry: Geometry, sizes: object) -> None:
 def certificate_json(geometry: Geometry, source: str, checked: Mapping[str, str]) -> str:
     """The certificate, with the digest of the source it covers and how that source was checked."""
     record = json.loads(geometry.certificate.to_json())
+    solves = [("horizontal", geometry.horizontal is None), ("gradient", geometry.equations is not None)]
+    solved = " and ".join(name for name, at_run_time in solves if at_run_time)
+    many = "solve at run time and are" if " and " in solved else "solves at run time and is"
     record["generated"] = {
         "file": "generated.py",
         "sha256": hashlib.sha256(source.encode()).hexdigest(),
-        "method": _METHOD
-        if geometry.horizontal is not None
-        else f"{_METHOD}; horizontal solves at run time and is tested",
+        "method": f"{_METHOD}; {solved} {many} tested" if solved else _METHOD,
         "functions": dict(checked),
     }
     return json.dumps(record, indent=1, ensure_ascii=True) + "\n"

@@ -10,6 +10,9 @@ from math import factorial
 from quotientgeo.symbolic.algebra import Polynomial, TracePolynomial
 from quotientgeo.symbolic.derivation import Geometry, MatrixFormula
 
+LOWERED = "lowered"  # the function M of an implicit metric
+FORCE, DERIVATIVE, LOWERED_CHRISTOFFEL = "_force_{}", "_derivative_{}", "_lowered_christoffel"
+
 
 @dataclass(frozen=True)
 class Function:
@@ -43,9 +46,8 @@ def _of_the_metric(geometry: Geometry) -> list[Function]:
     names = geometry.names
     point, velocity = _together(names.factors), _together(names.tangents)
     other = _together(map(names.second_tangent, names.factors))
-    euclidean = _together(map(names.euclidean, names.factors))
     elements = names.elements[0] if len(names.elements) == 1 else _together(names.elements)
-    return [
+    out = [
         _per_factor(
             geometry, "action", geometry.action, "moved_{}", f"The point {point} moved by the group element {elements}."
         ),
@@ -56,14 +58,20 @@ def _of_the_metric(geometry: Geometry) -> list[Function]:
             f"Inner product of the tangents {velocity} and {other} at {point}.",
             one=True,
         ),
-        _per_factor(
-            geometry,
-            "gradient",
-            geometry.gradient,
-            "grad_{}",
-            f"Riemannian gradient at {point} of a function with Euclidean gradient {euclidean}.",
-        ),
     ]
+    if geometry.equations is not None:
+        summary = f"What pairs with a tangent in the inner product with {velocity} at {point}: linear in {velocity}."
+        pairing = " + ".join(f"tr({local(f'lowered_{f}', geometry)}' {names.second_tangent(f)})" for f in names.factors)
+        notes = (f"<xi, eta> = {pairing}",)
+        return [*out, _per_factor(geometry, LOWERED, geometry.equations.lowered, "lowered_{}", summary, notes)]
+    return [*out, _per_factor(geometry, "gradient", geometry.gradient, "grad_{}", gradient_summary(geometry))]
+
+
+def gradient_summary(geometry: Geometry) -> str:
+    """First line of the docstring."""
+    names = geometry.names
+    point, euclidean = _together(names.factors), _together(map(names.euclidean, names.factors))
+    return f"Riemannian gradient at {point} of a function with Euclidean gradient {euclidean}."
 
 
 def _of_the_orbit(geometry: Geometry) -> list[Function]:
@@ -94,27 +102,66 @@ def _of_the_orbit(geometry: Geometry) -> list[Function]:
 
 
 def _of_geodesics(geometry: Geometry) -> list[Function]:
-    names = geometry.names
-    point, velocity = _together(names.factors), _together(names.tangents)
-    other = _together(map(names.second_tangent, names.factors))
-    covariant = "the covariant derivative of eta along xi is d eta/dt + Gamma(xi, eta)"
-    return [
-        _per_factor(
-            geometry,
-            "acceleration",
-            geometry.acceleration,
-            "acc_{}",
-            f"Second time derivative -Gamma(xi, xi) of the geodesic through {point} with velocity {velocity}.",
-        ),
+    if geometry.equations is not None:
+        return [_taylor(geometry, 1), *_equations(geometry)]
+    out = [
+        _per_factor(geometry, "acceleration", geometry.acceleration, "acc_{}", acceleration_summary(geometry)),
         _per_factor(
             geometry,
             "christoffel",
             geometry.christoffel,
             "Gamma_{}",
-            f"Christoffel form Gamma(xi, eta) of the tangents {velocity} and {other} at {point}, symmetric and bilinear.",
-            notes=(f"Gamma(xi, xi) = -acceleration; {covariant}",),
+            christoffel_summary(geometry),
+            notes=(f"Gamma(xi, xi) = -acceleration; {COVARIANT}",),
         ),
-        *(_taylor(geometry, order) for order in (1, *geometry.derivatives)),
+    ]
+    closed = [order for order in (1, *geometry.derivatives) if order <= 2 or not geometry.rates]
+    return [*out, *(_taylor(geometry, order) for order in closed), *_stages(geometry)]
+
+
+COVARIANT = "the covariant derivative of eta along xi is d eta/dt + Gamma(xi, eta)"
+
+
+def acceleration_summary(geometry: Geometry) -> str:
+    """First line of the docstring."""
+    names = geometry.names
+    point, velocity = _together(names.factors), _together(names.tangents)
+    return f"Second time derivative -Gamma(xi, xi) of the geodesic through {point} with velocity {velocity}."
+
+
+def christoffel_summary(geometry: Geometry) -> str:
+    """First line of the docstring."""
+    names = geometry.names
+    point, velocity = _together(names.factors), _together(names.tangents)
+    other = _together(map(names.second_tangent, names.factors))
+    return f"Christoffel form Gamma(xi, eta) of the tangents {velocity} and {other} at {point}, symmetric and bilinear."
+
+
+def _equations(geometry: Geometry) -> list[Function]:
+    """Right sides of the equations of an implicit geometry."""
+    assert geometry.equations is not None
+    out = []
+    for k, forces in geometry.equations.forces.items():
+        summary = f"What {LOWERED} gives for the time derivative {k} of the geodesic, from those before."
+        out.append(_per_factor(geometry, FORCE.format(k), forces, "force_{}", summary))
+    summary = f"What {LOWERED} gives for the Christoffel form Gamma(xi, eta)."
+    return [*out, _per_factor(geometry, LOWERED_CHRISTOFFEL, geometry.equations.christoffel, "force_{}", summary)]
+
+
+def _stages(geometry: Geometry) -> list[Function]:
+    """Time derivatives from those before, where formulas in point and velocity alone are long."""
+    if not geometry.rates:
+        return []
+    return [
+        _per_factor(
+            geometry,
+            DERIVATIVE.format(k),
+            formulas,
+            "derivative_{}",
+            f"Time derivative {k} of the geodesic, from those before.",
+        )
+        for k, formulas in geometry.derivatives.items()
+        if k > 2
     ]
 
 
@@ -151,18 +198,29 @@ def _taylor(geometry: Geometry, order: int) -> Function:
         for k in range(2, order + 1):
             end = end + geometry.derivatives[k][factor].polynomial * Fraction(1, factorial(k))
         outputs[local(f"{factor}1", geometry)] = end
-    summary = (
+    formulas = taylor_formulas(order)
+    return Function(
+        f"taylor_{order}",
+        (*names.factors, *names.tangents, *geometry.metric.parameters),
+        outputs,
+        taylor_summary(geometry, order),
+        formulas=formulas if order > 1 else None,
+    )
+
+
+def taylor_summary(geometry: Geometry, order: int) -> str:
+    """First line of the docstring."""
+    names = geometry.names
+    return (
         f"End point at t = 1 of the order-{order} Taylor polynomial of the geodesic through ({', '.join(names.factors)}) "
         f"with velocity ({', '.join(names.tangents)})."
     )
+
+
+def taylor_formulas(order: int) -> tuple[str, ...]:
+    """The polynomial, and what its coefficients are."""
     powers = "".join(f" + x^({k}) / {factorial(k)}" for k in range(3, order + 1))
     formulas = [f"x + xi + x^(2) / 2{powers}", "with x^(2) the acceleration"]
     if order > 2:
         formulas[1] += ", x^(k+1) = d x^(k) in the direction (xi, x^(2)) of (point, velocity)"
-    return Function(
-        f"taylor_{order}",
-        (*names.factors, *names.tangents),
-        outputs,
-        summary,
-        formulas=tuple(formulas) if order > 1 else None,
-    )
+    return tuple(formulas)

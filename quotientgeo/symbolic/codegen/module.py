@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 from quotientgeo.errors import DeclarationError
 from quotientgeo.symbolic.algebra import Alphabet, Polynomial, TracePolynomial
-from quotientgeo.symbolic.codegen import solver_text, solving
+from quotientgeo.symbolic.codegen import solver_text, solving, staged
 from quotientgeo.symbolic.codegen.builder import Builder
 from quotientgeo.symbolic.codegen.factoring import Factoring
 from quotientgeo.symbolic.codegen.functions import Function, functions
@@ -70,6 +70,8 @@ def declaration_digest(geometry: Geometry) -> str:
         "preserves": [repr(formula.polynomial) for formula in geometry.preserved],
         "inner": repr(geometry.inner.polynomial),
     }
+    if geometry.metric.parameters:
+        declared["parameters"] = list(geometry.metric.parameters)
     return hashlib.sha256(json.dumps(declared).encode()).hexdigest()[:16]
 
 
@@ -86,13 +88,14 @@ def module_source(geometry: Geometry, origin: str, sizes: Mapping[str, int] | No
     grams = choose_grams(geometry.factors, chosen, [*geometry.alphabet, *map(str, geometry.sizes)])
     writer = SourceWriter(geometry.alphabet, chosen, grams)
     written = [writer.function(f) for f in (*functions(geometry), *solving.solving_functions(geometry))]
-    return assembled(_header(geometry, origin, chosen), [*written, *solving.solving_source(geometry)])
+    texts = [*solving.solving_source(geometry), *staged.staged_source(geometry)]
+    return assembled(_header(geometry, origin, chosen), [*written, *texts])
 
 
 def function_names(geometry: Geometry) -> list[str]:
     """The public functions of the module, in its order."""
-    names = [function.name for function in functions(geometry)]
-    return names if geometry.horizontal is not None else [*names, "horizontal"]
+    names = [function.name for function in functions(geometry) if not function.name.startswith("_")]
+    return [*names, *([] if geometry.horizontal is not None else ["horizontal"]), *staged.staged_names(geometry)]
 
 
 def assembled(head: str, written: Sequence[str]) -> str:
@@ -101,7 +104,7 @@ def assembled(head: str, written: Sequence[str]) -> str:
     texts = list(written)
     while texts:
         here = texts.pop()
-        new = {name for name in HELPERS if f"{name}(" in here} - needed
+        new = {name for name in HELPERS if f"{name}(" in here or f"{name}." in here} - needed
         needed |= new
         texts.extend(HELPERS[name] for name in new)
     helpers = [text for name, text in HELPERS.items() if name in needed]
@@ -110,8 +113,9 @@ def assembled(head: str, written: Sequence[str]) -> str:
 
 def _check_names(geometry: Geometry) -> None:
     clash = [name for name in geometry.alphabet if name in _RESERVED]
-    if geometry.horizontal is None:
-        clash += [name for name in geometry.names.factors if name in solving.reserved()]
+    if solving.systems(geometry):
+        reserved = solving.reserved(geometry)
+        clash += [name for name in geometry.names.factors if name in reserved]
     if clash:
         raise DeclarationError(
             f"{geometry.name}: the generated module uses the name {clash[0]} itself; give that factor or element another name"
@@ -135,13 +139,22 @@ A matrix that has to be inverted is factored; where it is singular to working pr
 {IMPORTS}
 
 NAME = "{geometry.name}"
-{constant}'''
+{constant}{_parameters(geometry)}'''
+
+
+def _parameters(geometry: Geometry) -> str:
+    """The constant that names the metric's parameters, if it has some."""
+    names = geometry.metric.parameters
+    if not names:
+        return ""
+    return "\nPARAMETERS = (" + ", ".join(f'"{name}"' for name in names) + ("," if len(names) == 1 else "") + ")"
 
 
 def _waiting(geometry: Geometry) -> str:
     """What the functions do where a computation fails."""
-    if geometry.horizontal is None:
-        return "Nothing raises, so nothing waits for a GPU, except for the eigendecomposition inside horizontal."
+    if solving.systems(geometry):
+        solved = "horizontal" if geometry.equations is None else "gradient"
+        return f"Nothing raises, so nothing waits for a GPU, except for the eigendecomposition inside {solved}."
     return "Nothing raises, so nothing waits for a GPU."
 
 

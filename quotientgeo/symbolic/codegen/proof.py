@@ -296,6 +296,7 @@ def _symbolic_torch(alphabet: Alphabet) -> SimpleNamespace:
         eye=lambda size, dtype, device: SymbolicTensor(alphabet.identity(_dimension(size))),
         broadcast_shapes=lambda *shapes: (...,),
         diag_embed=lambda diagonal: SymbolicTensor(diagonal.matrix),
+        autograd=SimpleNamespace(Function=object),
     )
 
 

@@ -1,4 +1,4 @@
-"""Text of the functions that a generated module gets where its horizontal part is solved for at run time."""
+"""Text of the functions that a generated module gets where it solves linear equations at run time."""
 
 from __future__ import annotations
 
@@ -30,12 +30,8 @@ HELPERS = {
         i, j = torch.triu_indices(rows, rows, offset=(1 - sign) // 2, device=like.device)
         units = units[i * columns + j] + sign * units[j * columns + i]
     return units / units.square().sum(dim=(-2, -1), keepdim=True).sqrt()''',
-    "_dense": '''def _dense(moving, still, given: tuple[Tensor, ...], signs: tuple[int, ...]) -> tuple[Tensor, ...]:
-    """Solves moving(X) = given by an eigendecomposition of the symmetric operator ``still``, which carries no gradient.
-
-    The two corrections that follow give X its first and second derivatives, and remove rounding errors. Directions that the
-    operator takes to zero are left out.
-    """
+    "_matrix": '''def _matrix(still, given: tuple[Tensor, ...], signs: tuple[int, ...]) -> tuple[Tensor, list[Tensor]]:
+    """The matrix of the operator in an orthonormal basis, and the basis: (count, rows, columns) for each part."""
     units = [_units(part, sign) for part, sign in zip(given, signs, strict=True)]
     count, batch = sum(map(len, units)), given[0].dim() - 2
     start, columns = 0, []
@@ -45,9 +41,25 @@ HELPERS = {
         start += len(unit)
         columns.append(padded)
     images = still(*(column.reshape(count, *(1,) * batch, *column.shape[1:]) for column in columns))
-    matrix = sum(torch.einsum("b...rc,arc->...ab", x, y) for x, y in zip(images, columns, strict=True))
+    return sum(torch.einsum("b...rc,arc->...ab", x, y) for x, y in zip(images, columns, strict=True)), columns''',
+    "_refined": '''def _refined(solve, moving, given: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+    """Solves moving(X) = given where ``solve`` does, but carries no gradient of the operator.
+
+    The two corrections give X its first and second derivatives, and remove rounding errors.
+    """
+    solution = solve(tuple(part.detach() for part in given))
+    for _ in range(2):
+        change = solve(tuple(a - b for a, b in zip(given, moving(*solution), strict=True)))
+        solution = tuple(a + b for a, b in zip(solution, change, strict=True))
+    return solution''',
+    "_dense": '''def _dense(moving, still, given: tuple[Tensor, ...], signs: tuple[int, ...]) -> tuple[Tensor, ...]:
+    """Solves moving(X) = given by an eigendecomposition of the symmetric operator ``still``, which carries no gradient.
+
+    Directions that the operator takes to zero are left out.
+    """
+    matrix, columns = _matrix(still, given, signs)
     values, vectors = _eigen(matrix)
-    small = values <= count * torch.finfo(values.dtype).eps * values[..., -1:]
+    small = values <= values.shape[-1] * torch.finfo(values.dtype).eps * values[..., -1:]
     inverse = torch.where(small, 0.0, 1.0 / torch.where(small, 1.0, values))
 
     def solve(rest: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
@@ -55,23 +67,34 @@ HELPERS = {
         weights = (vectors @ (inverse * (weights[..., None, :] @ vectors)[..., 0, :])[..., None])[..., 0]
         return tuple(torch.einsum("...a,arc->...rc", weights, y) for y in columns)
 
-    solution = solve(tuple(part.detach() for part in given))
-    for _ in range(2):
-        change = solve(tuple(a - b for a, b in zip(given, moving(*solution), strict=True)))
-        solution = tuple(a + b for a, b in zip(solution, change, strict=True))
-    return solution''',
-    "_gradients": '''def _gradients(moving, given: tuple[Tensor, ...], steps: int) -> tuple[Tensor, ...]:
-    """Solves moving(X) = given by conjugate gradients: ``steps`` of them, and three times more from there.
+    return _refined(solve, moving, given)''',
+    "_definite": '''def _definite(moving, still, given: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+    """Solves moving(X) = given by a Cholesky factorisation of the operator ``still``, which carries no gradient.
 
-    What has converged stands still, so nothing waits for the device. Derivatives are those of the steps, less exact.
+    It is scaled to a unit diagonal first; NaN where it is not positive definite to working precision.
+    """
+    matrix, columns = _matrix(still, given, (0,) * len(given))
+    scale = matrix.diagonal(dim1=-2, dim2=-1).rsqrt()
+    factor = _cholesky(scale[..., :, None] * matrix * scale[..., None, :])
+
+    def solve(rest: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+        weights = sum(torch.einsum("...rc,arc->...a", x, y) for x, y in zip(rest, columns, strict=True))
+        weights = scale * torch.cholesky_solve((scale * weights)[..., None], factor)[..., 0]
+        return tuple(torch.einsum("...a,arc->...rc", weights, y) for y in columns)
+
+    return _refined(solve, moving, given)''',
+    "_gradients": '''def _gradients(still, given: tuple[Tensor, ...], steps: int) -> tuple[Tensor, ...]:
+    """Solves still(X) = given by conjugate gradients: ``steps`` of them, and once more from there.
+
+    What has converged stands still, so nothing waits for the device.
     """
     solution = tuple(0.0 * part for part in given)  # NaN stays
     goal = torch.finfo(given[0].dtype).eps ** 2 * _dot(given, given)
-    for _ in range(4):
-        rest = tuple(a - b for a, b in zip(given, moving(*solution), strict=True))
+    for _ in range(2):
+        rest = tuple(a - b for a, b in zip(given, still(*solution), strict=True))
         way, size = rest, _dot(rest, rest)
         for _ in range(steps):
-            image = moving(*way)
+            image = still(*way)
             bend = _dot(way, image)
             alive = (size > goal) & (bend > 0)
             step = torch.where(alive, size, 0.0) / torch.where(alive, bend, 1.0)
@@ -81,4 +104,27 @@ HELPERS = {
             turn = torch.where(alive, size, 0.0) / before
             way = tuple(a + turn * b for a, b in zip(rest, way, strict=True))
     return solution''',
+    "_Inverse": '''class _Inverse(torch.autograd.Function):
+    """The inverse of a symmetric operator that carries no gradient, applied by conjugate gradients.
+
+    It is its own transpose, so its derivative is applied the same way, and none of the steps is kept.
+    """
+
+    @staticmethod
+    def forward(ctx, still, steps: int, *given: Tensor) -> tuple[Tensor, ...]:
+        ctx.still, ctx.steps = still, steps
+        return _gradients(still, given, steps)
+
+    @staticmethod
+    def backward(ctx, *slopes: Tensor) -> tuple[Tensor | None, ...]:
+        return None, None, *_Inverse.apply(ctx.still, ctx.steps, *slopes)''',
+    "_iterated": '''def _iterated(moving, still, given: tuple[Tensor, ...], steps: int) -> tuple[Tensor, ...]:
+    """Solves moving(X) = given by conjugate gradients with ``still``, the same operator without a gradient.
+
+    NaN where they do not converge.
+    """
+    solution = _refined(lambda rest: _Inverse.apply(still, steps, *rest), moving, given)
+    rest = tuple(a - b for a, b in zip(given, still(*solution), strict=True))
+    failed = _dot(rest, rest) > torch.finfo(given[0].dtype).eps * _dot(given, given)
+    return tuple(part.masked_fill(failed, float("nan")) for part in solution)''',
 }

@@ -6,7 +6,8 @@ from quotientgeo.symbolic.algebra import Polynomial
 from quotientgeo.symbolic.codegen.exposition.latex import aligned
 from quotientgeo.symbolic.codegen.exposition.metric import MetricSection
 from quotientgeo.symbolic.codegen.exposition.spelling import Spelling, size_latex
-from quotientgeo.symbolic.codegen.solving import Pencil, sylvester
+from quotientgeo.symbolic.codegen.solving import sylvester
+from quotientgeo.symbolic.codegen.systems import Pencil
 from quotientgeo.symbolic.derivation.levels.freeness import vertical_steps
 from quotientgeo.symbolic.derivation.levels.ranks import Ranks
 
