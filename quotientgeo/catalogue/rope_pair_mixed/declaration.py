@@ -1,0 +1,21 @@
+"""Query G and key H under rotary positions, which turn the columns j and j + h/2 together, by an angle per pair.
+
+As complex numbers z_G, z_H: only a complex number c per pair commutes with every rotation R, and leaves the score G R H'
+alone at every relative position: z_G / c, z_H conj(c). Each factor is weighed by the |z|^2 of the other's pairs.
+"""
+
+from sympy import Trace
+
+from quotientgeo.groups import ComplexDiagonal
+from quotientgeo.symbolic.algebra import ComplexPart
+from quotientgeo.symbolic.declaration import Metric, Symmetry
+
+sizes = lambda F: ComplexPart(F.T * F, "half")  # |z|^2 of each pair, summed over the rows
+symmetry = Symmetry(
+    "rope_pair",
+    group=ComplexDiagonal("h", pairing="half"),
+    factors={"G": ("n", "h"), "H": ("m", "h")},
+    action=lambda A, G, H: (G * A.inv(), H * A.T),
+    preserves=lambda G, H: (G * H.T, sizes(G) * sizes(H)),
+)
+metric = Metric("mixed", symmetry, lambda p, a, b: Trace(sizes(p.H) * a.G.T * b.G) + Trace(sizes(p.G) * a.H.T * b.H))
