@@ -28,6 +28,9 @@ _PUBLIC = {
     "Symmetry": "quotientgeo.symbolic.declaration",
     "Metric": "quotientgeo.symbolic.declaration",
     "derive": "quotientgeo.symbolic.derivation",
+    "search_metrics": "quotientgeo.symbolic.metric_search",
+    "Words": "quotientgeo.symbolic.metric_search",
+    "ComplexPart": "quotientgeo.symbolic.algebra",
     "generate": "quotientgeo.symbolic.codegen",
     # geometry on tensors
     "GLPair": "quotientgeo.manifolds.gl_pair",

@@ -94,7 +94,7 @@ class Scaling(SimpleGroup):
 
     size: ClassVar[int] = 1
     name: ClassVar[str] = "Scaling"
-    element_kind: ClassVar[str] = "scalar"
+    element_kind: ClassVar[str] = "positive"
     algebra_kind: ClassVar[str] = "scalar"
 
     def __str__(self) -> str:

@@ -35,7 +35,7 @@ ALL = [
         ComplexDiagonal(4, "interleaved"), "ComplexDiagonal(4, interleaved)", (4, 4),
         "complex_interleaved", "complex_interleaved", "multiply",
     ),
-    (Scaling(), "Scaling()", (1, 1), "scalar", "scalar", "multiply"),
+    (Scaling(), "Scaling()", (1, 1), "positive", "scalar", "multiply"),
     (Translation("n", "h"), "Translation(n, h)", ("n", "h"), "general", "general", "add"),
     (Translation(5), "Translation(5, 1)", (5, 1), "general", "general", "add"),
 ]  # fmt: skip

@@ -17,6 +17,7 @@ from torch import Tensor
 
 from quotientgeo.symbolic.algebra import (
     COMMUTING,
+    SCALARS,
     Alphabet,
     Kind,
     Letter,
@@ -153,7 +154,7 @@ def _leaves_none(word: Word, place: int, ranks: Ranks) -> bool:
 
 def _variants(alphabet: Alphabet, name: str) -> set[Letter]:
     kind = alphabet.kind(name)
-    if kind is Kind.SCALAR:
+    if kind in SCALARS:
         symbol = alphabet.scalar_symbol(name)
         return {symbol, *one_over(TracePolynomial(alphabet, {(symbol,): Fraction(1)})).factors()}
     inverted = (False, True) if kind in (Kind.INVERTIBLE, Kind.ORTHOGONAL, *COMMUTING) else (False,)
@@ -169,7 +170,7 @@ def _by_formulas(geometry: Geometry, ranks: Ranks) -> LevelResult:
     fixing = fixing_steps(geometry, ranks) or []
 
     def one(element: str) -> str:
-        return "1" if geometry.kind(element) == Kind.SCALAR else "I"
+        return "1" if geometry.kind(element) in SCALARS else "I"
 
     text += "".join(f", {step.formula} = {step.factor} gives {step.letter} = {one(step.letter)}" for step in fixing)
     return LevelResult(Level.NORMAL_FORM, Outcome.PROVEN, "all sizes", text)
