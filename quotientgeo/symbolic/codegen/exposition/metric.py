@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 
 from quotientgeo.symbolic.algebra import Polynomial, TraceLetter, TracePolynomial, Word
-from quotientgeo.symbolic.codegen.exposition.latex import aligned, display, number_latex
+from quotientgeo.symbolic.codegen.exposition.latex import aligned, display, enumeration, number_latex
 from quotientgeo.symbolic.codegen.exposition.spelling import Spelling
 from quotientgeo.symbolic.codegen.exposition.symmetry import commuting
 from quotientgeo.symbolic.codegen.notation import Symbol
@@ -23,6 +23,15 @@ class MetricSection:
     def inner(self) -> str:
         """The metric as declared."""
         return display(rf"\langle \xi, \eta \rangle = {self._spelling.scalar(self._geometry.inner.polynomial)}")
+
+    def parameters(self) -> str:
+        """A sentence about the metric's parameters, if it has some."""
+        names = [f"${self._spelling.symbol(name)}$" for name in self._geometry.metric.parameters]
+        if not names:
+            return ""
+        many = len(names) > 1
+        what = f"positive parameter{'s' if many else ''} {enumeration(names)}"
+        return f" The metric has the {what}; everything holds for all {'their' if many else 'its'} values."
 
     def squares(self) -> str:
         """<xi, xi> as a sum of squares, or nothing where that is not proven."""

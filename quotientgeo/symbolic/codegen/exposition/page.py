@@ -8,6 +8,7 @@ from typing import Any
 import jinja2
 
 from quotientgeo.symbolic.codegen.exposition.geodesics import GeodesicSection
+from quotientgeo.symbolic.codegen.exposition.implicit import ImplicitSection
 from quotientgeo.symbolic.codegen.exposition.metric import MetricSection
 from quotientgeo.symbolic.codegen.exposition.projector import ProjectorSection
 from quotientgeo.symbolic.codegen.exposition.spelling import Spelling
@@ -49,6 +50,7 @@ def derivation_page(geometry: Geometry, origin: str, links: bool = True) -> str:
         metric=metric,
         projector=ProjectorSection(spelling, metric),
         geodesics=GeodesicSection(spelling, metric),
+        implicit=ImplicitSection(spelling),
         functions=function_names(geometry),
         certificate=_certificate(geometry.certificate),
     )

@@ -7,7 +7,7 @@ from quotientgeo.symbolic.codegen.exposition.latex import aligned
 from quotientgeo.symbolic.codegen.exposition.metric import MetricSection
 from quotientgeo.symbolic.codegen.exposition.spelling import Spelling, size_latex
 from quotientgeo.symbolic.codegen.solving import sylvester
-from quotientgeo.symbolic.codegen.systems import Pencil
+from quotientgeo.symbolic.codegen.systems import Pencil, Sylvester
 from quotientgeo.symbolic.derivation.levels.freeness import vertical_steps
 from quotientgeo.symbolic.derivation.levels.ranks import Ranks
 
@@ -54,24 +54,8 @@ class ProjectorSection:
 
     def pencils(self) -> str:
         """What is diagonalised with what, and the solution in the two bases."""
-        s, found = self._spelling, self._sylvester
-        assert found is not None
-        x = s.symbol(found.letter)
-        rows = [*self._pencil(found.left, "T", "d"), *self._pencil(found.right, "S", "e")]
-        weight = "1 + d_i e_j" if found.left.first == found.right.first else "d_i + e_j"
-        rows.append(rf"{x} &= T Z S^{{\top}}, & Z_{{ij}} &= \frac{{(T^{{\top}} J S)_{{ij}}}}{{{weight}}}")
-        return aligned(rows)
-
-    def _pencil(self, pencil: Pencil, basis: str, values: str) -> list[str]:
-        fixed: Polynomial = pencil.fixed.inverse() if pencil.inverted else pencil.fixed
-        one, other = (self._bracketed(weight) for weight in (fixed, pencil.other))
-        return [
-            rf"{basis}^{{\top}} {one} {basis} &= I, & {basis}^{{\top}} {other} {basis} &= \mathrm{{diag}}({values})"
-        ]
-
-    def _bracketed(self, weight: Polynomial) -> str:
-        text = self._spelling.line(weight)
-        return text if len(weight) == 1 else rf"\bigl( {text} \bigr)"
+        assert self._sylvester is not None
+        return aligned(sylvester_rows(self._spelling, self._sylvester, "J"))
 
     # degrees of freedom
 
@@ -101,6 +85,25 @@ class ProjectorSection:
             case "diagonal" | "complex_half" | "complex_interleaved":
                 return size
         return _product(rows, columns)
+
+
+def sylvester_rows(spelling: Spelling, found: Sylvester, given: str) -> list[str]:
+    """Both sides' bases, and the solution in them for the right side ``given``."""
+    rows = [*_pencil(spelling, found.left, "T", "d"), *_pencil(spelling, found.right, "S", "e")]
+    weight = "1 + d_i e_j" if found.left.first == found.right.first else "d_i + e_j"
+    solution = rf"{spelling.symbol(found.letter)} &= T Z S^{{\top}}"
+    return [*rows, rf"{solution}, & Z_{{ij}} &= \frac{{(T^{{\top}} {given} S)_{{ij}}}}{{{weight}}}"]
+
+
+def _pencil(spelling: Spelling, pencil: Pencil, basis: str, values: str) -> list[str]:
+    fixed: Polynomial = pencil.fixed.inverse() if pencil.inverted else pencil.fixed
+    one, other = (_bracketed(spelling, weight) for weight in (fixed, pencil.other))
+    return [rf"{basis}^{{\top}} {one} {basis} &= I, & {basis}^{{\top}} {other} {basis} &= \mathrm{{diag}}({values})"]
+
+
+def _bracketed(spelling: Spelling, weight: Polynomial) -> str:
+    text = spelling.line(weight)
+    return text if len(weight) == 1 else rf"\bigl( {text} \bigr)"
 
 
 def _product(rows: str | int, columns: str | int) -> str:

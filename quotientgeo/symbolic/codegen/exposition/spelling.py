@@ -46,6 +46,9 @@ class Spelling:
         for factor, letter in self.acceleration_letters.items():
             out[letter] = rf"\dot{{\xi}}_{{{symbol_latex(factor)}}}"
         out |= {f"rate_{gram.name}": rf"\dot{{{symbol_latex(gram.name)}}}" for gram in self.grams.values()}
+        out |= {name: r"\varepsilon" for name in self.geometry.metric.parameters if name == "eps"}
+        for k, letters in self.geometry.rates.items():
+            out |= {letter: rf"{{{symbol_latex(factor)}^{{({k})}}}}" for factor, letter in letters.items()}
         for element in self.names.elements:
             free = element == "A" and "B" not in self.alphabet
             out[self.names.other_element(element)] = "B" if free else rf"\tilde{{{symbol_latex(element)}}}"
