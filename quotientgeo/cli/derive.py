@@ -22,9 +22,12 @@ STALE = 1  # exit code of --check where a file is not what it should be
 Declaration = Annotated[Path, typer.Argument(metavar="FILE.py", help=f"Defines {DEFINES}.")]
 Out = Annotated[Path, typer.Option(metavar="DIR", help="Each geometry becomes a folder DIR/NAME.")]
 Check = Annotated[bool, typer.Option("--check", help="Write nothing; compare what is there, byte for byte.")]
+Tex = Annotated[bool, typer.Option("--tex", help="Write derivation.tex too, for the appendix of a paper.")]
 
 
-def derive(declaration: Declaration, out: Out = Path(), check: Check = False, json: Json = False) -> None:
+def derive(
+    declaration: Declaration, out: Out = Path(), check: Check = False, tex: Tex = False, json: Json = False
+) -> None:
     """Derive the geometry of each metric in FILE.py, and write generated.py, certificate.json and derivation.md.
 
     Exit code 0: every claim holds and the files are there. 1: with --check, a file is missing or differs. 2: an error, such as
@@ -44,13 +47,13 @@ def derive(declaration: Declaration, out: Out = Path(), check: Check = False, js
     for geometry in geometries:
         folder = out / geometry.name
         with working(f"{'checking' if check else 'writing'} {folder}"):
-            made = {folder / name: text.encode() for name, text in made_from(geometry).items()}
+            made = {folder / name: text.encode() for name, text in made_from(geometry, tex=tex).items()}
             different = {path: data for path, data in made.items() if not _holds(path, data)}
             if check:
                 stale.extend(different)
             else:
                 _write(folder, different)
-    _show(geometries, out, json)
+    _show(geometries, out, tex, json)
     for path in stale:
         what = "differs from what its declaration gives" if path.exists() else "is missing"
         typer.echo(f"{path} {what}: run the command without --check", err=True)
@@ -96,17 +99,17 @@ def _write(folder: Path, made: dict[Path, bytes]) -> None:
         raise ArgumentError(f"{folder} cannot be written: {error.strerror}") from error
 
 
-def _show(geometries: list[Geometry], out: Path, json: bool) -> None:
+def _show(geometries: list[Geometry], out: Path, tex: bool, json: bool) -> None:
     """What was proven and tested, and where the files are."""
     from rich.table import Table
 
     from quotientgeo.cli.display import output
-    from quotientgeo.symbolic.codegen.files import FILES
+    from quotientgeo.symbolic.codegen.files import FILES, TEX
 
     if json:
         for geometry in geometries:
             claims = {claim.name: claim.status for claim in geometry.certificate}
-            files = [str(out / geometry.name / name) for name in FILES]
+            files = [str(out / geometry.name / name) for name in (*FILES, *((TEX,) if tex else ()))]
             record = {"name": geometry.name, "holds": geometry.certificate.holds, "claims": claims, "files": files}
             typer.echo(jsonlib.dumps(record, sort_keys=True))
         return

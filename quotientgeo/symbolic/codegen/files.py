@@ -11,7 +11,7 @@ from types import ModuleType
 
 from quotientgeo.errors import ArgumentError
 from quotientgeo.symbolic.codegen.execution import check_gradient, check_horizontal, module_from
-from quotientgeo.symbolic.codegen.exposition import derivation_page
+from quotientgeo.symbolic.codegen.exposition import derivation_page, tex_document
 from quotientgeo.symbolic.codegen.module import module_source
 from quotientgeo.symbolic.codegen.proof import check_functions, check_source
 from quotientgeo.symbolic.codegen.solving import solving_functions
@@ -20,6 +20,7 @@ from quotientgeo.symbolic.derivation import Geometry
 
 _METHOD = "the source is run on symbols; each function returns the normal form of its formula"
 FILES = ("generated.py", "certificate.json", "derivation.md")
+TEX = "derivation.tex"
 
 
 def generate(geometry: Geometry, path: str | Path, *, sizes: Mapping[str, int] | None = None) -> Path:
@@ -59,11 +60,17 @@ def generate(geometry: Geometry, path: str | Path, *, sizes: Mapping[str, int] |
 
 
 def made_from(
-    geometry: Geometry, origin: str | None = None, *, sizes: Mapping[str, int] | None = None, links: bool = False
+    geometry: Geometry,
+    origin: str | None = None,
+    *,
+    sizes: Mapping[str, int] | None = None,
+    links: bool = False,
+    tex: bool = False,
 ) -> dict[str, str]:
     """{name: text} of FILES: code, certificate and derivation. The code is run on symbols first.
 
-    ``origin`` says in the files what made them (``generate`` unless told); ``links``: the page links to files of the catalogue.
+    ``origin`` says in the files what made them (``generate`` unless told); ``links``: the page links to files of the catalogue;
+    ``tex``: the derivation as a LaTeX document too.
 
     Raises:
         CertificateError: a claim about the geometry does not hold, or the code does not return its formulas.
@@ -71,7 +78,8 @@ def made_from(
     origin = origin or _origin(geometry)
     source, checked = _checked_source(geometry, origin, sizes)
     texts = (source, certificate_json(geometry, source, checked), derivation_page(geometry, origin, links))
-    return dict(zip(FILES, texts, strict=True))
+    made = dict(zip(FILES, texts, strict=True))
+    return made | {TEX: tex_document(made[FILES[2]])} if tex else made
 
 
 def _origin(geometry: Geometry) -> str:
@@ -82,6 +90,11 @@ def _checked_source(geometry: Geometry, origin: str, sizes: Mapping[str, int] | 
     """The code of a geometry whose certificate holds, and what running it on symbols said of each function."""
     geometry.certificate.require()
     source = module_source(geometry, origin, sizes)
+    return source, check(source, geometry)
+
+
+def check(source: str, geometry: Geometry) -> dict[str, str]:
+    """What generated code is held to before it is used: {function: how it was checked}, or CertificateError."""
     checked = check_source(source, geometry)
     parts = solving_functions(geometry)
     checked |= check_functions(source, geometry.alphabet, parts, geometry.name)  # proven, or refused
@@ -90,7 +103,7 @@ def _checked_source(geometry: Geometry, origin: str, sizes: Mapping[str, int] | 
         checked["horizontal"] = check_horizontal(source, geometry)
     if geometry.equations is not None:
         checked["gradient"] = f"{checked['gradient']}; {check_gradient(source, geometry)}"
-    return source, checked
+    return checked
 
 
 def loaded(geometry: Geometry) -> ModuleType:

@@ -15,6 +15,8 @@ _HEAD = r"""\documentclass[10pt]{article}
 \usepackage{amsmath,amssymb,array,longtable}
 \allowdisplaybreaks
 \setlength{\emergencystretch}{3em}
+\setlength{\parindent}{0pt}
+\setlength{\parskip}{4pt}
 \begin{document}
 """
 _SPECIAL = {
