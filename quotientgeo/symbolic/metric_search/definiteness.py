@@ -103,8 +103,15 @@ def sign_of(problem: Problem, factors: tuple[str, ...], value: TracePolynomial) 
         return Sign(Definiteness.INDEFINITE, str(witness), witness)
     if found is not None and found.settled and found.sure:
         return Sign(Definiteness.PROVEN, found.text, needs=found.needs, excludes=_divided(problem, value))
-    if found is not None and not mostly_definite(samples(alone, factor)):
-        return Sign(Definiteness.SEMIDEFINITE, f"{found.text}; at some sizes this is zero for an xi other than zero")
+    if found is not None:
+        definite = mostly_definite(samples(alone, factor))
+        if definite and found.settled:
+            where = "what that assumes may not be so at some sizes: positive at random points of all of them"
+            return Sign(Definiteness.TESTED, f"{found.text}; {where}")
+        if not definite:
+            return Sign(
+                Definiteness.SEMIDEFINITE, f"{found.text}; at some sizes this is zero for an xi other than zero"
+            )
     return _searched(problem, factor, value)
 
 

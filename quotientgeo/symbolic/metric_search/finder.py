@@ -71,8 +71,14 @@ def _terms(problem: Problem, forms: Sequence[Candidate], found: Invariants) -> t
             other = sign_of(problem, factors, -value)
             if other.definiteness is not Definiteness.INDEFINITE:
                 text, value, sign = f"-({text})", -value, other
-        out.append(MetricTerm(f"{''.join(factors)}{counts[factors]}", factors, text, value.to_sympy(), sign))
+        out.append(MetricTerm(_label(factors, counts[factors]), factors, text, value.to_sympy(), sign))
     return tuple(out)
+
+
+def _label(factors: tuple[str, ...], count: int) -> str:
+    """G1, or GH1 of two factors; Q1_1 and Q_Q1_1 where a factor's name has several letters."""
+    plain = all(len(factor) == 1 for factor in factors)
+    return "".join(factors) + str(count) if plain else "_".join((*factors, str(count)))
 
 
 # what was searched

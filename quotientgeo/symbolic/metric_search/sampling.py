@@ -44,8 +44,12 @@ class Sample(NamedTuple):
 
 
 def samples(geometry: Geometry, factor: str) -> Iterator[Sample]:
-    """Random points at a few sizes, the smallest first. The Gram matrix is that of the tangents of ``factor`` alone."""
-    choices = (assign_sizes(geometry, 1, 1, 0), assign_sizes(geometry, 2, 2, 0), assign_sizes(geometry, 2, 3))
+    """Random points at a few sizes, the smallest first: every factor that no group acts on is square, wide and tall in turn.
+
+    The Gram matrix is that of the tangents of ``factor`` alone.
+    """
+    falling = assign_sizes(geometry, 2, 2 + len(geometry.sizes), -1)
+    choices = (assign_sizes(geometry, 1, 1, 0), assign_sizes(geometry, 2, 2, 0), assign_sizes(geometry, 2, 3), falling)
     return (_sample(geometry, factor, sizes) for i, sizes in enumerate(choices) if sizes not in choices[:i])
 
 
