@@ -15,6 +15,7 @@ from sympy import DiagMatrix, HadamardPower, MatrixSymbol, OneMatrix, Trace
 
 from quotientgeo.symbolic.algebra.parts import ComplexPart
 from quotientgeo.symbolic.declaration import Names
+from quotientgeo.symbolic.derivation import certify, derive_formulas
 from quotientgeo.symbolic.derivation.calculus import Calculus, Reading, Variable
 from quotientgeo.symbolic.derivation.levels.component import ComponentCalculus
 from quotientgeo.symbolic.derivation.levels.freeness import algebra_basis
@@ -22,6 +23,8 @@ from quotientgeo.symbolic.derivation.levels.kinds import basis, integers
 from quotientgeo.symbolic.derivation.levels.native import _is_known
 from quotientgeo.symbolic.derivation.levels.points import Sizes, assign_sizes, random_matrix
 from quotientgeo.symbolic.derivation.levels.rational import RationalCalculus
+from tests.symbolic.derivation.declarations import gram
+from tests.symbolic.derivation.elementwise import ROPE, declared
 from tests.symbolic.derivation.test_levels import _autodiff, _component, _modular, _rational
 
 Equal = Callable[[Any, Any], bool]
@@ -156,15 +159,25 @@ def group(kind: str, size: Any = None, law: str = "multiply", algebra: str = "ge
 
 def test_sizes_of_pairs_are_even_and_translations_set_none() -> None:
     rope = geometry(group("complex_half", "h"), sizes=("n", "m", "h"))
-    assert assign_sizes(rope, 1, 1, 0) == {"n": 1, "m": 1, "h": 2}
-    assert assign_sizes(rope, 2, 3) == {"n": 3, "m": 4, "h": 4}
+    assert assign_sizes(rope, 1, 1, 0) == {"n": 2, "m": 2, "h": 2}
+    assert assign_sizes(rope, 2, 3) == {"n": 5, "m": 6, "h": 4}
     both = geometry(group("invertible", "k"), group("complex_interleaved", "h"), sizes=("n", "k", "h"))
-    assert assign_sizes(both, 2, 3) == {"n": 3, "k": 2, "h": 4}
+    assert assign_sizes(both, 2, 3) == {"n": 5, "k": 2, "h": 4}
     wide = geometry(group("complex_half", 64), group("complex_half", 2), sizes=(768, 64, 2))
-    assert assign_sizes(wide, 2, 3) == {768: 3, 64: 4}
+    assert assign_sizes(wide, 2, 3) == {768: 5, 64: 4}
     shift = geometry(group("general", law="add"), group("scalar", 1), sizes=("n", 2, 1))
     assert assign_sizes(shift, 2, 3) == {"n": 3}
     assert assign_sizes(geometry(group("diagonal", "d"), sizes=("d", 1)), 2, 3) == {"d": 2}
+
+
+def test_true_metrics_with_whole_gram_matrices_under_pairs_hold() -> None:
+    """Their inverses exist for as many rows as columns: sizes with fewer rows would refute what is true."""
+    metrics = (
+        lambda p, a, b: Trace(gram(p.H).I * a.H.T * b.H) + Trace(ComplexPart(gram(p.G), "half").I * a.G.T * b.G),
+        lambda p, a, b: Trace(gram(p.G) * a.H.T * b.H) + Trace(ComplexPart(gram(p.H), "half") * a.G.T * b.G),
+    )
+    for inner in metrics:
+        certify(derive_formulas(*declared(ROPE, inner)), "bde").require()
 
 
 def test_the_law_of_a_group() -> None:

@@ -16,15 +16,17 @@ Sizes = dict[Dimension, int]
 SMALL = 6  # the largest declared number at which exact arithmetic is quick
 
 
-def assign_sizes(geometry: Geometry, group: int, first: int, step: int = 1) -> Sizes:
+def assign_sizes(geometry: Geometry, group: int, first: int, step: int = 1, *, narrow: bool = False) -> Sizes:
     """Numbers for the sizes: ``group`` for those of groups, first, first + step, ... for the others in order.
 
     A declared number stays as it is up to SMALL; a larger one (a model's real width) gets a stand-in like a symbol. A size
-    whose coordinates come in pairs is 2 ``group``. Groups that have no one size (translations) set none.
+    whose coordinates come in pairs is 2 ``group``, and the others grow with it: a factor that has at least as many rows as
+    columns without pairs keeps them, so that the inverse of its Gram matrix exists (``narrow``: they do not grow). Groups
+    that have no one size (translations) set none.
     """
     of_groups = group_sizes(geometry)
     out: Sizes = {}
-    following = first
+    following = first if narrow else first + group * any(of_groups.values())
     for size in geometry.sizes:
         if isinstance(size, int) and size <= SMALL:
             continue
