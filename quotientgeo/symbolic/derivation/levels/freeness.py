@@ -22,7 +22,6 @@ from quotientgeo.symbolic.algebra import (
     Kind,
     Letter,
     Polynomial,
-    TracePolynomial,
     Word,
     one_over,
     split_scalars,
@@ -154,9 +153,9 @@ def _leaves_none(word: Word, place: int, ranks: Ranks) -> bool:
 
 def _variants(alphabet: Alphabet, name: str) -> set[Letter]:
     kind = alphabet.kind(name)
-    if kind in SCALARS:
-        symbol = alphabet.scalar_symbol(name)
-        return {symbol, *one_over(TracePolynomial(alphabet, {(symbol,): Fraction(1)})).factors()}
+    if alphabet.shape(name) == (1, 1):
+        number = alphabet[name].scalar()
+        return {*number.factors(), *one_over(number).factors()}
     inverted = (False, True) if kind in (Kind.INVERTIBLE, Kind.ORTHOGONAL, *COMMUTING) else (False,)
     return {alphabet.symbol_letter(name, t, i) for t in (False, True) for i in inverted}
 

@@ -42,7 +42,10 @@ def decades(geometry: Geometry) -> float:
 def suspects(geometry: Geometry) -> list[tuple[Sizes, dict[str, Rows]]]:
     """Points at which the metric may not be positive definite, worst first, as exact numbers."""
     out: list[tuple[float, int, Sizes, dict[str, Rows]]] = []
-    choices = (assign_sizes(geometry, 1, 1, 0), assign_sizes(geometry, 2, 2, 0), assign_sizes(geometry, 2, 3))
+    falling = assign_sizes(
+        geometry, 2, 2 + len(geometry.sizes), -1
+    )  # what is definite may depend on which size is larger
+    choices = (assign_sizes(geometry, 1, 1, 0), assign_sizes(geometry, 2, 2, 0), assign_sizes(geometry, 2, 3), falling)
     for i, sizes in enumerate(choices):
         if sizes in choices[:i]:
             continue
