@@ -14,6 +14,7 @@ from quotientgeo.geometry.derived_closed import Attached, Exponential, certified
 from quotientgeo.geometry.derived_flow import ratio
 from quotientgeo.geometry.derived_module import module_address, module_at
 from quotientgeo.geometry.derived_point import Factors, PointGeometry
+from quotientgeo.parameters import BoundModule
 
 GeodesicName = Literal["exact", 1, 2, 3, 4]
 GEODESICS: tuple[GeodesicName, ...] = ("exact", 1, 2, 3, 4)
@@ -39,13 +40,14 @@ class Derived(PointGeometry):
 
     Args:
         geometry: what ``quotientgeo.derive`` returned, or a generated module.
+        parameters: values of the metric's parameters, such as {"eps": 0.1}.
 
     Raises:
-        ArgumentError: it is neither.
+        ArgumentError: it is neither, or a parameter has no value, or no positive one.
     """
 
-    def __init__(self, geometry: Any) -> None:
-        super().__init__(geometry)
+    def __init__(self, geometry: Any, parameters: Mapping[str, float] | None = None) -> None:
+        super().__init__(geometry, parameters)
         self.attached: Attached | None = None
 
     def __repr__(self) -> str:
@@ -57,6 +59,8 @@ class Derived(PointGeometry):
         return self
 
     def __reduce__(self) -> tuple[Any, ...]:
+        if isinstance(self.module, BoundModule):
+            return _restored, (*module_address(self.module.source), self.attached, self.module.values)
         return _restored, (*module_address(self.module), self.attached)
 
     # --- geodesics ---
@@ -293,7 +297,9 @@ def require_geodesic(geometry: Derived, order: Any) -> None:
         )
 
 
-def _restored(name: str, source: str | None, attached: Attached | None) -> Derived:
-    geometry = Derived(module_at(name, source))
+def _restored(
+    name: str, source: str | None, attached: Attached | None, parameters: Mapping[str, float] | None = None
+) -> Derived:
+    geometry = Derived(module_at(name, source), parameters)
     geometry.attached = attached
     return geometry

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import linecache
 import pickle
+from collections.abc import Mapping
 from importlib import import_module
 from types import ModuleType
 from typing import Any
 
 from quotientgeo.errors import ArgumentError
+from quotientgeo.parameters import bound_module
 
 _NEEDED = ("NAME", "FACTORS", "inner", "gradient", "vertical", "momentum", "acceleration")
 
 
-def generated_module(geometry: Any) -> ModuleType:
-    """The generated module of what ``derive`` gave, or the module itself.
+def generated_module(geometry: Any, parameters: Mapping[str, float] | None = None) -> ModuleType:
+    """The generated module of what ``derive`` gave, or the module itself, at values of its metric's parameters.
 
     Raises:
-        ArgumentError: it is neither.
+        ArgumentError: it is neither, or a parameter has no value, or no positive one.
     """
     module = geometry.module() if callable(getattr(geometry, "module", None)) else geometry
     missing = [name for name in _NEEDED if not hasattr(module, name)]
@@ -26,8 +28,7 @@ def generated_module(geometry: Any) -> ModuleType:
             f"{geometry!r} is neither a derived geometry nor a generated module (it has no {missing[0]}): pass what derive() "
             "returned, or import what was generated from it"
         )
-    found: ModuleType = module
-    return found
+    return bound_module(module, parameters)
 
 
 def module_address(module: ModuleType) -> tuple[str, str | None]:

@@ -19,8 +19,8 @@ Size = str | int
 class PointGeometry:
     """The functions of a generated module on tuples of factors, with checked and broadcast shapes: see ``Derived``."""
 
-    def __init__(self, geometry: Any) -> None:
-        self.module = generated_module(geometry)
+    def __init__(self, geometry: Any, parameters: Mapping[str, float] | None = None) -> None:
+        self.module = generated_module(geometry, parameters)
         self.name: str = self.module.NAME
         self.factors: Mapping[str, tuple[Size, Size]] = dict(self.module.FACTORS)
 

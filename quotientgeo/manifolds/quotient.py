@@ -73,6 +73,7 @@ class QuotientManifold(geoopt.Manifold):
         sizes: symbolic size -> positive whole number. The columns of stacked factors may be left open where no factor has
             them as rows: then every point decides.
         geodesic: "exact", or 1, 2, 3, 4.
+        parameters: values of the metric's parameters, such as {"eps": 0.1}.
 
     Raises:
         ArgumentError: no such geometry or geodesic; a size is missing, unknown, or no positive whole number.
@@ -83,9 +84,17 @@ class QuotientManifold(geoopt.Manifold):
     name = "QuotientManifold"
     reversible = False
 
-    def __init__(self, geometry: Any, sizes: Mapping[str, int] | None = None, geodesic: GeodesicName = "exact") -> None:
+    def __init__(
+        self,
+        geometry: Any,
+        sizes: Mapping[str, int] | None = None,
+        geodesic: GeodesicName = "exact",
+        parameters: Mapping[str, float] | None = None,
+    ) -> None:
         super().__init__()
-        self.geometry = geometry if isinstance(geometry, Derived) else Derived(geometry)
+        if isinstance(geometry, Derived) and parameters:
+            raise ArgumentError(f"{geometry.name}: a Derived has the values of its parameters already")
+        self.geometry = geometry if isinstance(geometry, Derived) else Derived(geometry, parameters)
         require_geodesic(self.geometry, geodesic)
         self.geodesic = geodesic
         factors = self.geometry.factors

@@ -8,13 +8,14 @@ translation of a vector, possibly compensated in a bias. Blocks are plain declar
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import InitVar, dataclass, field, replace
 from typing import Any
 
 from quotientgeo.errors import BlockError
 from quotientgeo.groups import GL
 from quotientgeo.model.geometries import (
     Geometry,
+    at_parameters,
     bound_sizes,
     factors_of,
     free_rows,
@@ -147,6 +148,7 @@ class DeclaredBlock:
               the factor's columns; the other axes are the rows. A factor declared with one column also takes a vector: its
               entries are the rows. Kept as pairs (factor, leg).
     kind, layer, head: labels.
+    parameters: values of the metric's parameters, such as {"eps": 0.1}, where it has some; ``geometry`` is kept at these.
 
     The sizes that the declaration names are bound by the shapes of the factors; each name must stand for one number. A leg's
     ``offset`` and an action that is affine in its factor both say that the parameter is the factor minus a constant: only one
@@ -159,10 +161,13 @@ class DeclaredBlock:
     kind: str = ""
     layer: int | None = None
     head: int | None = None
+    parameters: InitVar[Mapping[str, float] | None] = None
 
-    def __post_init__(self) -> None:
+    def __post_init__(self, parameters: Mapping[str, float] | None) -> None:
         _require_name("block", self.name)
         where = f"block {self.name!r}"
+        if parameters:
+            object.__setattr__(self, "geometry", at_parameters(self.geometry, parameters, where))
         require_geometry(self.geometry, where)
         given = self.legs if isinstance(self.legs, Mapping) else _by_side(self.legs, where)
         factors = factors_of(self.geometry)

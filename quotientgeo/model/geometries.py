@@ -8,7 +8,8 @@ from typing import Any, Protocol
 
 import torch
 
-from quotientgeo.errors import BlockError, CertificateError
+from quotientgeo.errors import ArgumentError, BlockError, CertificateError
+from quotientgeo.parameters import AtParameters
 
 Shape = tuple[int | str, int | str]
 FUNCTIONS = ("action", "vertical", "inner", "momentum", "acceleration", "taylor_1", "taylor_2", "taylor_3", "taylor_4")
@@ -46,11 +47,27 @@ def require_geometry(geometry: Any, where: str) -> None:
     except CertificateError as error:
         raise CertificateError(f"{where}: {error}") from error
     module = module_of(geometry)
+    if getattr(module, "PARAMETERS", ()):
+        example = ", ".join(f"{name}=0.1" for name in module.PARAMETERS)
+        raise BlockError(
+            f"{where}: the metric of {geometry.name} has parameters without a value: take geometry.at({example}), or give a "
+            "DeclaredBlock parameters"
+        )
     lacking = [name for name in FUNCTIONS if not hasattr(module, name)]
     if lacking:
         raise BlockError(
             f"{where}: the generated module of {geometry.name} lacks {', '.join(lacking)}: generate it again"
         )
+
+
+def at_parameters(geometry: Any, parameters: Mapping[str, float], where: str) -> Geometry:
+    """The geometry at values of its metric's parameters; ``BlockError`` where they are not its parameters."""
+    if not callable(getattr(geometry, "module", None)):
+        raise BlockError(f"{where}: geometry must be what qg.derive(symmetry, metric) returned, got {geometry!r}")
+    try:
+        return AtParameters(geometry, parameters)
+    except ArgumentError as error:
+        raise BlockError(f"{where}: {error}") from error
 
 
 def factors_of(geometry: Geometry) -> dict[str, Shape]:

@@ -21,7 +21,7 @@ HELPERS = {
     return factor @ vectors, values''',
     "_dot": '''def _dot(left: tuple[Tensor, ...], right: tuple[Tensor, ...]) -> Tensor:
     """Sum of tr(x' y) over the pairs, with two axes of length 1."""
-    return sum((x * y).sum(dim=(-2, -1), keepdim=True) for x, y in zip(left, right, strict=True))''',
+    return torch.stack([(x * y).sum(dim=(-2, -1), keepdim=True) for x, y in zip(left, right, strict=True)]).sum(0)''',
     "_units": '''def _units(like: Tensor, sign: int) -> Tensor:
     """Orthonormal basis (count, rows, columns) of the matrices; sign 1, -1: of the symmetric, the skew ones."""
     rows, columns = like.shape[-2:]
@@ -41,7 +41,8 @@ HELPERS = {
         start += len(unit)
         columns.append(padded)
     images = still(*(column.reshape(count, *(1,) * batch, *column.shape[1:]) for column in columns))
-    return sum(torch.einsum("b...rc,arc->...ab", x, y) for x, y in zip(images, columns, strict=True)), columns''',
+    blocks = [torch.einsum("b...rc,arc->...ab", x, y) for x, y in zip(images, columns, strict=True)]
+    return torch.stack(blocks).sum(0), columns''',
     "_refined": '''def _refined(solve, moving, given: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
     """Solves moving(X) = given where ``solve`` does, but carries no gradient of the operator.
 
@@ -63,7 +64,7 @@ HELPERS = {
     inverse = torch.where(small, 0.0, 1.0 / torch.where(small, 1.0, values))
 
     def solve(rest: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-        weights = sum(torch.einsum("...rc,arc->...a", x, y) for x, y in zip(rest, columns, strict=True))
+        weights = torch.stack([torch.einsum("...rc,arc->...a", x, y) for x, y in zip(rest, columns, strict=True)]).sum(0)
         weights = (vectors @ (inverse * (weights[..., None, :] @ vectors)[..., 0, :])[..., None])[..., 0]
         return tuple(torch.einsum("...a,arc->...rc", weights, y) for y in columns)
 
@@ -78,7 +79,7 @@ HELPERS = {
     factor = _cholesky(scale[..., :, None] * matrix * scale[..., None, :])
 
     def solve(rest: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-        weights = sum(torch.einsum("...rc,arc->...a", x, y) for x, y in zip(rest, columns, strict=True))
+        weights = torch.stack([torch.einsum("...rc,arc->...a", x, y) for x, y in zip(rest, columns, strict=True)]).sum(0)
         weights = scale * torch.cholesky_solve((scale * weights)[..., None], factor)[..., 0]
         return tuple(torch.einsum("...a,arc->...rc", weights, y) for y in columns)
 
@@ -107,23 +108,24 @@ HELPERS = {
     "_Inverse": '''class _Inverse(torch.autograd.Function):
     """The inverse of a symmetric operator that carries no gradient, applied by conjugate gradients.
 
-    It is its own transpose, so its derivative is applied the same way, and none of the steps is kept.
+    It is its own transpose, so its derivative is applied the same way, and none of the steps is kept. ``inside`` projects on
+    the space of matrices that the operator acts on.
     """
 
     @staticmethod
-    def forward(ctx, still, steps: int, *given: Tensor) -> tuple[Tensor, ...]:
-        ctx.still, ctx.steps = still, steps
+    def forward(ctx, still, inside, steps: int, *given: Tensor) -> tuple[Tensor, ...]:
+        ctx.still, ctx.inside, ctx.steps = still, inside, steps
         return _gradients(still, given, steps)
 
     @staticmethod
     def backward(ctx, *slopes: Tensor) -> tuple[Tensor | None, ...]:
-        return None, None, *_Inverse.apply(ctx.still, ctx.steps, *slopes)''',
-    "_iterated": '''def _iterated(moving, still, given: tuple[Tensor, ...], steps: int) -> tuple[Tensor, ...]:
+        return None, None, None, *_Inverse.apply(ctx.still, ctx.inside, ctx.steps, *ctx.inside(*slopes))''',
+    "_iterated": '''def _iterated(moving, still, inside, given: tuple[Tensor, ...], steps: int) -> tuple[Tensor, ...]:
     """Solves moving(X) = given by conjugate gradients with ``still``, the same operator without a gradient.
 
     NaN where they do not converge.
     """
-    solution = _refined(lambda rest: _Inverse.apply(still, steps, *rest), moving, given)
+    solution = _refined(lambda rest: _Inverse.apply(still, inside, steps, *rest), moving, given)
     rest = tuple(a - b for a, b in zip(given, still(*solution), strict=True))
     failed = _dot(rest, rest) > torch.finfo(given[0].dtype).eps * _dot(given, given)
     return tuple(part.masked_fill(failed, float("nan")) for part in solution)''',

@@ -124,14 +124,35 @@ def _operator_source(system: System) -> str:
     def still(*X: Tensor) -> tuple[Tensor, ...]:
         return {calls[1]}
 
+    def inside(*X: Tensor) -> tuple[Tensor, ...]:
+        return {_projection(system)}
+
 {choice}
-    return solution{"[0]" if system.one else ""}"""
+    return {", ".join(f"solution[{i}]" for i in range(len(system.letters)))}"""
+
+
+_PROJECTIONS = {
+    "skew": "({0} - {0}.mT) / 2",
+    "symmetric": "({0} + {0}.mT) / 2",
+    "diagonal": "torch.diag_embed({0}.diagonal(dim1=-2, dim2=-1))",
+    "complex_half": "_complex_half({0})",
+    "complex_interleaved": "_complex_interleaved({0})",
+}
+
+
+def _projection(system: System) -> str:
+    """X, each part projected on the matrices of its kind."""
+    kinds = [system.geometry.kind(x) for x in system.letters]
+    if not set(kinds) & set(_PROJECTIONS):
+        return "X"
+    parts = ", ".join(_PROJECTIONS.get(kind, "{0}").format(f"X[{i}]") for i, kind in enumerate(kinds))
+    return f"({parts}{',' if len(kinds) == 1 else ''})"
 
 
 def _choice(system: System) -> tuple[str, str]:
     """(the statement that solves, how it does in words)."""
     kinds = [system.geometry.kind(x) for x in system.letters]
-    line = f"{INDENT}solution = _iterated(moving, still, given, {STEPS})"
+    line = f"{INDENT}solution = _iterated(moving, still, inside, given, {STEPS})"
     if system.definite:
         line = line.replace(STEPS, f"min({STEPS}, {MOST_STEPS})")
     if set(kinds) & set(_PARTED):
@@ -229,7 +250,7 @@ def _batched(geometry: Geometry, name: str) -> str:
 
 def reserved(geometry: Geometry) -> set[str]:
     """Names that the text here uses for something else than the letters of the geometry."""
-    inside = "given rest moving still steps left_1 left_2 right_1 right_2"
+    inside = "given rest moving still inside steps left_1 left_2 right_1 right_2"
     inside += " basis_l basis_r scale_l scale_r weights solution batch part momentum vertical gradient acceleration"
     found = systems(geometry)
     called = {name for system in found for name in (system.solver, system.operator.name, system.weights)}

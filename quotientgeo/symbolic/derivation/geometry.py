@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import sympy as sp
 
+from quotientgeo.parameters import AtParameters
 from quotientgeo.symbolic.algebra import Alphabet, Dimension, Shape
 from quotientgeo.symbolic.declaration import Metric, Names, Symmetry
 from quotientgeo.symbolic.derivation.certificate import Certificate
@@ -108,6 +109,15 @@ class Geometry:
         from quotientgeo.symbolic.codegen.files import loaded
 
         return loaded(self)
+
+    def at(self, **parameters: float) -> AtParameters:
+        """The geometry at values of its metric's parameters, for all that runs it: ``geometry.at(eps=0.1)``.
+
+        Raises:
+            ArgumentError: a value is missing, unknown, or no positive number.
+            CertificateError: a claim about the geometry does not hold (with its witness).
+        """
+        return AtParameters(self, parameters)
 
     def dimension(self, sizes: Mapping[str, int] | None = None) -> Degrees:
         """Degrees of freedom: (total, orbit, quotient), the entries of the factors, those of an orbit, and the difference.

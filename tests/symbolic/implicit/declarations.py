@@ -38,9 +38,10 @@ FOLDED = Symmetry(
 
 
 def folding(p: Any, a: Any, b: Any) -> Any:
-    """|xi_W|^2 + |xi_b|^2 + |motion of o + W b|^2."""
+    """|motion of o + W b|^2 beside |xi_b|^2 + |W xi_b|^2 + |xi_W|^2: coupled, and curved."""
     moved, other = (x.o + p.W * x.b + x.W * p.b for x in (a, b))
-    return Trace(moved.T * other) + Trace(a.b.T * b.b) + Trace(a.W.T * b.W)
+    weight = Identity(p.b.shape[0]) + gram(p.W)
+    return Trace(moved.T * other) + Trace(a.b.T * weight * b.b) + Trace(a.W.T * b.W)
 
 
 SCALED = Symmetry(
@@ -72,6 +73,13 @@ def weighted(p: Any, a: Any, b: Any, eps: Any) -> Any:
     return Trace(gram(G) * a.G.T * b.G) + Trace(left)
 
 
+def family(p: Any, a: Any, b: Any, eps: Any) -> Any:
+    """Not implicit: between the mixed metric and the invariant one, with long time derivatives."""
+    P, Q = gram(p.G), gram(p.H)
+    return Trace((Q + eps * P.I) * a.G.T * b.G) + Trace((P + eps * Q.I) * a.H.T * b.H)
+
+
+FAMILY = Metric("family", PAIR, family, ("eps",))
 METRICS: dict[str, Metric] = {
     "turned": Metric("two_sided", TURNED, two_sided),
     "folded": Metric("folding", FOLDED, folding),
@@ -90,6 +98,6 @@ def formulas(name: str) -> Geometry:
 
 @cache
 def geometry(name: str) -> Geometry:
-    """Derived and certified."""
-    metric = METRICS[name]
-    return derive(metric.symmetry, metric)
+    """Derived, and certified by normal forms."""
+    metric = FAMILY if name == "family" else METRICS[name]
+    return derive(metric.symmetry, metric, levels="a")
