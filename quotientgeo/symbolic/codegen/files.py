@@ -9,10 +9,10 @@ from os import PathLike
 from pathlib import Path
 from types import ModuleType
 
-from quotientgeo.errors import ArgumentError
+from quotientgeo.errors import ArgumentError, CertificateError
 from quotientgeo.symbolic.codegen.execution import check_gradient, check_horizontal, module_from
 from quotientgeo.symbolic.codegen.exposition import derivation_page, tex_document
-from quotientgeo.symbolic.codegen.module import module_source
+from quotientgeo.symbolic.codegen.module import HELPERS, module_source
 from quotientgeo.symbolic.codegen.proof import check_functions, check_source
 from quotientgeo.symbolic.codegen.solving import solving_functions
 from quotientgeo.symbolic.codegen.staged_proof import check_staged
@@ -95,6 +95,11 @@ def _checked_source(geometry: Geometry, origin: str, sizes: Mapping[str, int] | 
 
 def check(source: str, geometry: Geometry) -> dict[str, str]:
     """What generated code is held to before it is used: {function: how it was checked}, or CertificateError."""
+    for name, text in HELPERS.items():  # which the run on symbols does not enter, or not all of them
+        if f"def {name}(" in source and f"{text}\n" not in source:
+            raise CertificateError(
+                f"{geometry.name}: the helper {name} of the generated code is not the one that is tested"
+            )
     checked = check_source(source, geometry)
     parts = solving_functions(geometry)
     checked |= check_functions(source, geometry.alphabet, parts, geometry.name)  # proven, or refused
