@@ -27,8 +27,11 @@ WIDTH = 56  # visible characters of a row
 
 
 def symbol_latex(name: str) -> str:
-    """xi_G as \\xi_{G}, W_in as W_{\\mathrm{in}}, gamma as \\gamma."""
+    """xi_G as \\xi_{G}, W_in as W_{\\mathrm{in}}, G1 as G_{1}, gamma as \\gamma."""
     base, _, subscript = name.partition("_")
+    numbered = re.fullmatch(r"([A-Za-z])(\d+)", base)
+    if numbered and not subscript:
+        return f"{numbered[1]}_{{{numbered[2]}}}"
     head = f"\\{base}" if base in _GREEK else base if len(base) == 1 else f"\\mathrm{{{_escaped(base)}}}"
     if not subscript:
         return head
@@ -111,6 +114,8 @@ class Latex:
                 return f"{self.piece(inner)}^{{{-count}}}"
             opening, closing = _brackets(piece.argument)
             return f"{opening} {self.line(piece.argument)} {closing}^{{{-count}}}"
+        if isinstance(piece, Symbol) and count > 1:
+            return f"{self.symbol(piece.name)}^{{{-count if piece.inverted else count}}}"
         return self.piece(piece) + (f"^{{{count}}}" if count > 1 else "")
 
     def piece(self, piece: Piece) -> str:
@@ -150,10 +155,11 @@ def number_latex(value: Fraction) -> str:
 
 
 def _counted(pieces: Iterable[Piece]) -> list[tuple[Piece, int]]:
-    """The factors of a product with how often each stands in a row; only functions and inverses become powers."""
+    """The factors of a product with how often each stands in a row; what is transposed or a sum becomes no power."""
     out: list[tuple[Piece, int]] = []
     for piece in pieces:
-        if out and out[-1][0] == piece and isinstance(piece, Inverse | ComplexDiagonal | Trace):
+        plain = isinstance(piece, Symbol) and not piece.transposed
+        if out and out[-1][0] == piece and (plain or isinstance(piece, Inverse | ComplexDiagonal | Trace)):
             out[-1] = (piece, out[-1][1] + 1)
         else:
             out.append((piece, 1))
