@@ -162,8 +162,8 @@ def taylor_1(u: Tensor, v: Tensor, xi_u: Tensor, xi_v: Tensor) -> tuple[Tensor, 
     Shapes: u (..., d, 1), v (..., d, 1), xi_u (..., d, 1), xi_v (..., d, 1); returns u1 (..., d, 1), v1 (..., d, 1).
     """
     batch = torch.broadcast_shapes(u.shape[:-2], v.shape[:-2], xi_u.shape[:-2], xi_v.shape[:-2])
-    u1 = u + xi_u
-    v1 = xi_v + v
+    u1 = xi_u + u
+    v1 = v + xi_v
     return u1.expand(*batch, -1, -1), v1.expand(*batch, -1, -1)
 
 
@@ -178,7 +178,7 @@ def taylor_2(u: Tensor, v: Tensor, xi_u: Tensor, xi_v: Tensor) -> tuple[Tensor, 
     batch = torch.broadcast_shapes(u.shape[:-2], v.shape[:-2], xi_u.shape[:-2], xi_v.shape[:-2])
     t1 = xi_u * xi_u
     t2 = t1 / u
-    t3 = 2 * u + 2 * xi_u + t2
+    t3 = 2 * xi_u + 2 * u + t2
     t4 = xi_v * xi_v
     t5 = t4 / v
     t6 = 2 * xi_v + 2 * v + t5
@@ -203,11 +203,11 @@ def taylor_3(u: Tensor, v: Tensor, xi_u: Tensor, xi_v: Tensor) -> tuple[Tensor, 
     t5 = t3 / t4
     t6 = 6 * u + 6 * xi_u + 3 * t2 + t5
     t7 = xi_v * xi_v
-    t8 = t7 / v
-    t9 = t7 * xi_v
-    t10 = v * v
-    t11 = t9 / t10
-    t12 = 6 * xi_v + 6 * v + 3 * t8 + t11
+    t8 = t7 * xi_v
+    t9 = v * v
+    t10 = t8 / t9
+    t11 = t7 / v
+    t12 = 6 * v + 6 * xi_v + t10 + 3 * t11
     u1 = t6 / 6
     v1 = t12 / 6
     return u1.expand(*batch, -1, -1), v1.expand(*batch, -1, -1)
@@ -223,23 +223,23 @@ def taylor_4(u: Tensor, v: Tensor, xi_u: Tensor, xi_v: Tensor) -> tuple[Tensor, 
     """
     batch = torch.broadcast_shapes(u.shape[:-2], v.shape[:-2], xi_u.shape[:-2], xi_v.shape[:-2])
     t1 = xi_u * xi_u
-    t2 = t1 / u
-    t3 = t1 * xi_u
-    t4 = u * u
-    t5 = t3 / t4
-    t6 = t3 * xi_u
-    t7 = t4 * u
-    t8 = t6 / t7
-    t9 = 24 * u + 24 * xi_u + 12 * t2 + 4 * t5 + t8
+    t2 = t1 * xi_u
+    t3 = u * u
+    t4 = t2 / t3
+    t5 = t2 * xi_u
+    t6 = t3 * u
+    t7 = t5 / t6
+    t8 = t1 / u
+    t9 = 24 * xi_u + 24 * u + 4 * t4 + t7 + 12 * t8
     t10 = xi_v * xi_v
-    t11 = t10 / v
-    t12 = t10 * xi_v
-    t13 = t12 * xi_v
-    t14 = v * v
-    t15 = t14 * v
-    t16 = t13 / t15
-    t17 = t12 / t14
-    t18 = 24 * xi_v + 24 * v + 12 * t11 + t16 + 4 * t17
+    t11 = t10 * xi_v
+    t12 = t11 * xi_v
+    t13 = v * v
+    t14 = t13 * v
+    t15 = t12 / t14
+    t16 = t10 / v
+    t17 = t11 / t13
+    t18 = 24 * xi_v + 24 * v + t15 + 12 * t16 + 4 * t17
     u1 = t9 / 24
     v1 = t18 / 24
     return u1.expand(*batch, -1, -1), v1.expand(*batch, -1, -1)

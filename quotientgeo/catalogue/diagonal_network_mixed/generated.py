@@ -177,7 +177,7 @@ def taylor_1(u: Tensor, v: Tensor, xi_u: Tensor, xi_v: Tensor) -> tuple[Tensor, 
     Shapes: u (..., d, 1), v (..., d, 1), xi_u (..., d, 1), xi_v (..., d, 1); returns u1 (..., d, 1), v1 (..., d, 1).
     """
     batch = torch.broadcast_shapes(u.shape[:-2], v.shape[:-2], xi_u.shape[:-2], xi_v.shape[:-2])
-    u1 = xi_u + u
+    u1 = u + xi_u
     v1 = v + xi_v
     return u1.expand(*batch, -1, -1), v1.expand(*batch, -1, -1)
 
@@ -190,19 +190,19 @@ def taylor_2(u: Tensor, v: Tensor, xi_u: Tensor, xi_v: Tensor) -> tuple[Tensor, 
 
     Shapes: u (..., d, 1), v (..., d, 1), xi_u (..., d, 1), xi_v (..., d, 1); returns u1 (..., d, 1), v1 (..., d, 1).
     """
-    t1 = xi_u * xi_v
-    t2 = t1 / v
-    t3 = u * xi_v
-    t4 = t3 * xi_v
-    t5 = v * v
-    t6 = t4 / t5
-    t7 = 2 * u + 2 * xi_u + t6 - 2 * t2
-    t8 = t1 / u
-    t9 = v * xi_u
-    t10 = t9 * xi_u
-    t11 = u * u
-    t12 = t10 / t11
-    t13 = 2 * xi_v + 2 * v + t12 - 2 * t8
+    t1 = u * xi_v
+    t2 = t1 * xi_v
+    t3 = v * v
+    t4 = t2 / t3
+    t5 = xi_u * xi_v
+    t6 = t5 / v
+    t7 = 2 * xi_u + 2 * u + t4 - 2 * t6
+    t8 = v * xi_u
+    t9 = t8 * xi_u
+    t10 = u * u
+    t11 = t9 / t10
+    t12 = t5 / u
+    t13 = 2 * v + 2 * xi_v + t11 - 2 * t12
     u1 = t7 / 2
     v1 = t13 / 2
     return u1, v1
@@ -216,38 +216,38 @@ def taylor_3(u: Tensor, v: Tensor, xi_u: Tensor, xi_v: Tensor) -> tuple[Tensor, 
 
     Shapes: u (..., d, 1), v (..., d, 1), xi_u (..., d, 1), xi_v (..., d, 1); returns u1 (..., d, 1), v1 (..., d, 1).
     """
-    t1 = xi_u * xi_v
-    t2 = t1 * xi_v
-    t3 = v * v
+    t1 = xi_u * xi_u
+    t2 = t1 * xi_u
+    t3 = u * u
     t4 = t2 / t3
-    t5 = t1 / v
-    t6 = u * xi_v
-    t7 = t6 * xi_v
-    t8 = t7 / t3
-    t9 = xi_u * xi_u
-    t10 = t9 * xi_u
-    t11 = u * u
+    t5 = t1 * xi_v
+    t6 = u * v
+    t7 = t5 / t6
+    t8 = xi_u * xi_v
+    t9 = t8 / v
+    t10 = t8 * xi_v
+    t11 = v * v
     t12 = t10 / t11
-    t13 = t9 * xi_v
-    t14 = u * v
-    t15 = t13 / t14
-    t16 = t7 * xi_v
-    t17 = t3 * v
-    t18 = t16 / t17
-    t19 = 6 * t5 + 2 * t12 + 4 * t18 - 6 * xi_u - 6 * u - 3 * t4 - 3 * t8 - 6 * t15
-    t20 = t2 / t14
-    t21 = v * xi_u
-    t22 = t21 * xi_u
+    t13 = u * xi_v
+    t14 = t13 * xi_v
+    t15 = t14 * xi_v
+    t16 = t11 * v
+    t17 = t15 / t16
+    t18 = t14 / t11
+    t19 = 2 * t4 + 6 * t9 + 4 * t17 - 6 * u - 6 * xi_u - 6 * t7 - 3 * t12 - 3 * t18
+    t20 = t8 / u
+    t21 = xi_v * xi_v
+    t22 = t21 * xi_v
     t23 = t22 / t11
-    t24 = xi_v * xi_v
-    t25 = t24 * xi_v
+    t24 = v * xi_u
+    t25 = t24 * xi_u
     t26 = t25 / t3
-    t27 = t1 / u
-    t28 = t22 * xi_u
-    t29 = t11 * u
+    t27 = t10 / t6
+    t28 = t25 * xi_u
+    t29 = t3 * u
     t30 = t28 / t29
-    t31 = t13 / t11
-    t32 = 2 * t26 + 6 * t27 + 4 * t30 - 6 * v - 6 * xi_v - 6 * t20 - 3 * t23 - 3 * t31
+    t31 = t5 / t3
+    t32 = 6 * t20 + 2 * t23 + 4 * t30 - 6 * v - 6 * xi_v - 3 * t26 - 6 * t27 - 3 * t31
     u1 = -t19 / 6
     v1 = -t32 / 6
     return u1, v1
@@ -261,82 +261,82 @@ def taylor_4(u: Tensor, v: Tensor, xi_u: Tensor, xi_v: Tensor) -> tuple[Tensor, 
 
     Shapes: u (..., d, 1), v (..., d, 1), xi_u (..., d, 1), xi_v (..., d, 1); returns u1 (..., d, 1), v1 (..., d, 1).
     """
-    t1 = xi_u * xi_v
-    t2 = t1 * xi_v
-    t3 = t2 * xi_v
-    t4 = v * v
-    t5 = t4 * v
-    t6 = t3 / t5
-    t7 = u * xi_v
-    t8 = t7 * xi_v
-    t9 = t8 * xi_v
-    t10 = t9 / t5
-    t11 = xi_u * xi_u
-    t12 = t11 * xi_v
-    t13 = u * v
-    t14 = t12 / t13
-    t15 = t11 * xi_u
-    t16 = t15 * xi_u
-    t17 = u * u
-    t18 = t17 * u
-    t19 = t16 / t18
-    t20 = t9 * xi_v
-    t21 = t5 * v
-    t22 = t20 / t21
-    t23 = t15 / t17
-    t24 = t1 / v
-    t25 = t8 / t4
-    t26 = t2 / t4
-    t27 = t12 * xi_v
-    t28 = t13 * v
-    t29 = t27 / t28
+    t1 = xi_u * xi_u
+    t2 = t1 * xi_u
+    t3 = u * u
+    t4 = t2 / t3
+    t5 = u * xi_v
+    t6 = t5 * xi_v
+    t7 = t6 * xi_v
+    t8 = v * v
+    t9 = t8 * v
+    t10 = t7 / t9
+    t11 = t2 * xi_u
+    t12 = t3 * u
+    t13 = t11 / t12
+    t14 = t1 * xi_v
+    t15 = u * v
+    t16 = t14 / t15
+    t17 = t6 / t8
+    t18 = t14 * xi_v
+    t19 = t15 * v
+    t20 = t18 / t19
+    t21 = t7 * xi_v
+    t22 = t9 * v
+    t23 = t21 / t22
+    t24 = xi_u * xi_v
+    t25 = t24 * xi_v
+    t26 = t25 * xi_v
+    t27 = t26 / t9
+    t28 = t25 / t8
+    t29 = t24 / v
     t30 = (
-        24 * u
-        + 24 * xi_u
-        + 20 * t6
-        + 24 * t14
-        + 10 * t19
-        + 15 * t22
-        + 12 * t25
-        + 12 * t26
+        24 * xi_u
+        + 24 * u
+        + 10 * t13
+        + 24 * t16
+        + 12 * t17
+        + 15 * t23
+        + 20 * t27
+        + 12 * t28
+        - 8 * t4
         - 16 * t10
-        - 8 * t23
-        - 24 * t24
-        - 60 * t29
+        - 60 * t20
+        - 24 * t29
     )
-    t31 = t15 * xi_v
-    t32 = t31 / t18
-    t33 = t17 * v
-    t34 = t27 / t33
-    t35 = t12 / t17
-    t36 = t1 / u
-    t37 = v * xi_u
-    t38 = t37 * xi_u
-    t39 = t38 * xi_u
-    t40 = t39 / t18
-    t41 = xi_v * xi_v
-    t42 = t41 * xi_v
-    t43 = t42 * xi_v
-    t44 = t43 / t5
-    t45 = t38 / t17
-    t46 = t39 * xi_u
-    t47 = t18 * u
-    t48 = t46 / t47
-    t49 = t42 / t4
-    t50 = t2 / t13
+    t31 = xi_v * xi_v
+    t32 = t31 * xi_v
+    t33 = t32 / t8
+    t34 = v * xi_u
+    t35 = t34 * xi_u
+    t36 = t35 * xi_u
+    t37 = t36 * xi_u
+    t38 = t12 * u
+    t39 = t37 / t38
+    t40 = t24 / u
+    t41 = t2 * xi_v
+    t42 = t41 / t12
+    t43 = t32 * xi_v
+    t44 = t43 / t9
+    t45 = t35 / t3
+    t46 = t36 / t12
+    t47 = t3 * v
+    t48 = t18 / t47
+    t49 = t14 / t3
+    t50 = t25 / t15
     t51 = (
         24 * xi_v
         + 24 * v
-        + 20 * t32
-        + 12 * t35
+        + 15 * t39
+        + 20 * t42
         + 10 * t44
         + 12 * t45
-        + 15 * t48
+        + 12 * t49
         + 24 * t50
-        - 60 * t34
-        - 24 * t36
-        - 16 * t40
-        - 8 * t49
+        - 8 * t33
+        - 24 * t40
+        - 16 * t46
+        - 60 * t48
     )
     u1 = t30 / 24
     v1 = t51 / 24

@@ -243,46 +243,46 @@ def taylor_3(U: Tensor, V: Tensor, xi_U: Tensor, xi_V: Tensor) -> tuple[Tensor, 
 
     Shapes: U (..., k, n), V (..., m, k), xi_U (..., k, n), xi_V (..., m, k); returns U1 (..., k, n), V1 (..., m, k).
     """
-    t1 = (U * xi_U).sum(-1, keepdim=True)
-    t2 = (V.mT * xi_V.mT).sum(-1, keepdim=True)
-    t3 = (U * U).sum(-1, keepdim=True)
-    t4 = (V.mT * V.mT).sum(-1, keepdim=True)
-    t5 = t1 * t2
-    t6 = t3 * t4
-    t7 = t5 / t6
-    t8 = (xi_U * xi_U).sum(-1, keepdim=True)
-    t9 = t8 / t3
-    t10 = t2 / t4
-    t11 = (xi_V.mT * xi_V.mT).sum(-1, keepdim=True)
-    t12 = t11 / t4
-    t13 = t2 * t2
-    t14 = t4 * t4
+    t1 = (V.mT * xi_V.mT).sum(-1, keepdim=True)
+    t2 = (V.mT * V.mT).sum(-1, keepdim=True)
+    t3 = t1 / t2
+    t4 = (xi_V.mT * xi_V.mT).sum(-1, keepdim=True)
+    t5 = t4 / t2
+    t6 = (xi_U * xi_U).sum(-1, keepdim=True)
+    t7 = (U * U).sum(-1, keepdim=True)
+    t8 = t6 / t7
+    t9 = (U * xi_U).sum(-1, keepdim=True)
+    t10 = t9 * t1
+    t11 = t7 * t2
+    t12 = t10 / t11
+    t13 = t1 * t1
+    t14 = t2 * t2
     t15 = t13 / t14
-    t16 = 4 * t7 + 8 * t15 - 2 * t9 - t12 - 6 * t10
+    t16 = 4 * t12 + 8 * t15 - 6 * t3 - t5 - 2 * t8
     t17 = t16 * xi_U
-    t18 = 1 / t4
-    t19 = t1 * t11
-    t20 = t19 / t3
-    t21 = t2 * t8
-    t22 = t21 / t3
-    t23 = t2 * t11
-    t24 = t23 / t4
-    t25 = 4 * t20 + 4 * t24 - 2 * t22 - 3 * t11
+    t18 = 1 / t2
+    t19 = t9 * t4
+    t20 = t19 / t7
+    t21 = t1 * t6
+    t22 = t21 / t7
+    t23 = t1 * t4
+    t24 = t23 / t2
+    t25 = 4 * t20 + 4 * t24 - 2 * t22 - 3 * t4
     t26 = t18 * t25
     t27 = t26 * U
     U1 = U + xi_U + t17 / 6 - t27 / 6
-    t28 = t1 * t1
-    t29 = t3 * t3
-    t30 = t28 / t29
-    t31 = t1 / t3
-    t32 = 4 * t7 + 8 * t30 - t9 - 2 * t12 - 6 * t31
+    t28 = t9 / t7
+    t29 = t9 * t9
+    t30 = t7 * t7
+    t31 = t29 / t30
+    t32 = 4 * t12 + 8 * t31 - 6 * t28 - 2 * t5 - t8
     t33 = xi_V * t32.mT
-    t34 = 1 / t3
-    t35 = t1 * t8
-    t36 = t35 / t3
-    t37 = t19 / t4
-    t38 = t21 / t4
-    t39 = 4 * t36 + 4 * t38 - 2 * t37 - 3 * t8
+    t34 = 1 / t7
+    t35 = t9 * t6
+    t36 = t35 / t7
+    t37 = t19 / t2
+    t38 = t21 / t2
+    t39 = 4 * t36 + 4 * t38 - 2 * t37 - 3 * t6
     t40 = t34 * t39
     t41 = V * t40.mT
     V1 = V + xi_V + t33 / 6 - t41 / 6
@@ -307,87 +307,87 @@ def taylor_4(U: Tensor, V: Tensor, xi_U: Tensor, xi_V: Tensor) -> tuple[Tensor, 
     t8 = t6 * t2
     t9 = t7 / t8
     t10 = (U * xi_U).sum(-1, keepdim=True)
-    t11 = t10 * t4
-    t12 = t11 * t5
-    t13 = t6 * t6
-    t14 = t13 * t2
-    t15 = t12 / t14
-    t16 = t4 * t4
-    t17 = t16 * t5
-    t18 = t8 * t2
-    t19 = t17 / t18
-    t20 = t10 * t1
-    t21 = t20 / t8
-    t22 = t16 * t1
-    t23 = t2 * t2
-    t24 = t23 * t2
-    t25 = t22 / t24
-    t26 = t4 * t1
-    t27 = t26 / t23
-    t28 = t10 * t10
-    t29 = t28 * t1
-    t30 = t29 / t14
-    t31 = t5 * t1
-    t32 = t31 / t8
-    t33 = t11 * t1
-    t34 = t33 / t18
-    t35 = t1 * t1
-    t36 = t35 / t23
-    t37 = t5 * t5
-    t38 = t37 / t13
+    t11 = t10 * t1
+    t12 = t11 / t8
+    t13 = t4 * t4
+    t14 = t13 * t1
+    t15 = t2 * t2
+    t16 = t15 * t2
+    t17 = t14 / t16
+    t18 = t4 * t1
+    t19 = t18 / t15
+    t20 = t1 * t1
+    t21 = t20 / t15
+    t22 = t10 * t4
+    t23 = t22 * t5
+    t24 = t6 * t6
+    t25 = t24 * t2
+    t26 = t23 / t25
+    t27 = t13 * t5
+    t28 = t8 * t2
+    t29 = t27 / t28
+    t30 = t22 * t1
+    t31 = t30 / t28
+    t32 = t10 * t10
+    t33 = t32 * t1
+    t34 = t33 / t25
+    t35 = t5 * t5
+    t36 = t35 / t24
+    t37 = t5 * t1
+    t38 = t37 / t8
     t39 = (
         12 * t3
         + 8 * t9
-        + 24 * t25
-        + 24 * t30
-        + 48 * t34
-        + 2 * t38
-        - 16 * t15
-        - 16 * t21
-        - 20 * t19
-        - 16 * t27
-        - 8 * t32
-        - 9 * t36
+        + 24 * t17
+        + 48 * t31
+        + 24 * t34
+        + 2 * t36
+        - 16 * t12
+        - 16 * t19
+        - 9 * t21
+        - 16 * t26
+        - 20 * t29
+        - 8 * t38
     )
     t40 = t39 * U
-    t41 = t16 * t4
-    t42 = t41 / t24
-    t43 = t11 * t4
-    t44 = t43 / t18
-    t45 = t11 / t8
-    t46 = t4 / t2
-    t47 = t10 * t5
-    t48 = t47 / t13
-    t49 = t16 / t23
-    t50 = t5 / t6
-    t51 = t28 * t4
-    t52 = t51 / t14
-    t53 = 12 * t42 + t3 + 14 * t44 + 6 * t46 + 2 * t50 + 4 * t52 - 5 * t27 - 8 * t9 - 4 * t45 - 2 * t48 - 8 * t49
+    t41 = t22 / t8
+    t42 = t22 * t4
+    t43 = t42 / t28
+    t44 = t5 / t6
+    t45 = t32 * t4
+    t46 = t45 / t25
+    t47 = t4 / t2
+    t48 = t13 * t4
+    t49 = t48 / t16
+    t50 = t10 * t5
+    t51 = t50 / t24
+    t52 = t13 / t15
+    t53 = 14 * t43 + 2 * t44 + t3 + 4 * t46 + 6 * t47 + 12 * t49 - 4 * t41 - 8 * t9 - 5 * t19 - 2 * t51 - 8 * t52
     t54 = t53 * xi_U
     U1 = U + xi_U + t40 / 24 - t54 / 6
-    t55 = t28 * t5
-    t56 = t13 * t6
+    t55 = t32 * t5
+    t56 = t24 * t6
     t57 = t55 / t56
     t58 = (
-        8 * t21
+        8 * t12
+        + 24 * t29
+        + 12 * t44
+        + 2 * t21
+        + 48 * t26
         + 24 * t57
-        + 2 * t36
-        + 48 * t15
-        + 24 * t19
-        + 12 * t50
-        - 16 * t48
-        - 9 * t38
-        - 20 * t30
-        - 16 * t34
-        - 8 * t32
+        - 16 * t51
+        - 9 * t36
+        - 20 * t34
+        - 16 * t31
         - 16 * t9
+        - 8 * t38
     )
     t59 = V * t58.mT
-    t60 = t28 / t13
-    t61 = t28 * t10
+    t60 = t10 / t6
+    t61 = t32 * t10
     t62 = t61 / t56
-    t63 = t10 / t6
-    t64 = 2 * t3 + t50 + 12 * t62 + 4 * t44 + 14 * t52 + 6 * t63 - 8 * t21 - 2 * t27 - 8 * t60 - 5 * t48 - 4 * t45
+    t63 = t32 / t24
+    t64 = 2 * t3 + 4 * t43 + 6 * t60 + 14 * t46 + t44 + 12 * t62 - 4 * t41 - 2 * t19 - 5 * t51 - 8 * t63 - 8 * t12
     t65 = xi_V * t64.mT
     V1 = V + xi_V + t59 / 24 - t65 / 6
     return U1, V1

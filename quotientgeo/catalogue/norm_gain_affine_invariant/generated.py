@@ -26,7 +26,7 @@ def action(A: Tensor, w: Tensor, V: Tensor) -> tuple[Tensor, Tensor]:
     batch = torch.broadcast_shapes(A.shape[:-2], w.shape[:-2], V.shape[:-2])
     t1 = A.diagonal(dim1=-2, dim2=-1).unsqueeze(-1)
     t2 = t1 * w
-    moved_w = t2 + t1 - 1
+    moved_w = t1 + t2 - 1
     t3 = 1 / t1
     moved_V = V * t3.mT
     return moved_w.expand(*batch, -1, -1), moved_V.expand(*batch, -1, -1)
@@ -100,13 +100,13 @@ def momentum(w: Tensor, V: Tensor, xi_w: Tensor, xi_V: Tensor) -> Tensor:
 
     Shapes: w (..., d, 1), V (..., m, d), xi_w (..., d, 1), xi_V (..., m, d); returns momentum (..., d, d).
     """
-    t1 = w + 1
-    t2 = xi_w / t1
-    t3 = (V.mT * xi_V.mT).sum(-1, keepdim=True)
-    t4 = w * t3
-    t5 = w * w
-    t6 = t5 * t3
-    t7 = 2 * t4 + t3 + t6 - t2
+    t1 = (V.mT * xi_V.mT).sum(-1, keepdim=True)
+    t2 = w * w
+    t3 = t2 * t1
+    t4 = w + 1
+    t5 = xi_w / t4
+    t6 = w * t1
+    t7 = t1 + t3 + 2 * t6 - t5
     t8 = torch.diag_embed(t7.squeeze(-1))
     return -t8
 
@@ -133,20 +133,20 @@ def horizontal(w: Tensor, V: Tensor, xi_w: Tensor, xi_V: Tensor) -> tuple[Tensor
     t4 = w * w
     t5 = t4 * t2
     t6 = 1 + t2 + 2 * t3 + t5
-    t7 = t4 * t1
-    t8 = t7 / t6
-    t9 = t1 / t6
-    t10 = xi_w / t6
-    t11 = t4 * w
-    t12 = t11 * t1
-    t13 = t12 / t6
-    t14 = w * t1
-    t15 = t14 / t6
-    horizontal_w = xi_w + 3 * t8 + t9 + t13 + 3 * t15 - t10
+    t7 = t1 / t6
+    t8 = t4 * w
+    t9 = t8 * t1
+    t10 = t9 / t6
+    t11 = t4 * t1
+    t12 = t11 / t6
+    t13 = w * t1
+    t14 = t13 / t6
+    t15 = xi_w / t6
+    horizontal_w = xi_w + t7 + t10 + 3 * t12 + 3 * t14 - t15
     t16 = 1 / t6
     t17 = w + 1
     t18 = xi_w / t17
-    t19 = t7 + 2 * t14 + t1 - t18
+    t19 = t11 + 2 * t13 + t1 - t18
     t20 = t16 * t19
     t21 = V * t20.mT
     horizontal_V = xi_V - t21
@@ -164,17 +164,17 @@ def acceleration(w: Tensor, V: Tensor, xi_w: Tensor, xi_V: Tensor) -> tuple[Tens
     acc_V (..., m, d).
     """
     batch = torch.broadcast_shapes(w.shape[:-2], V.shape[:-2], xi_w.shape[:-2], xi_V.shape[:-2])
-    t1 = w + 1
-    t2 = xi_w * xi_w
-    t3 = t2 / t1
-    t4 = (xi_V.mT * xi_V.mT).sum(-1, keepdim=True)
-    t5 = w * t4
-    t6 = w * w
-    t7 = t6 * w
-    t8 = t7 * t4
-    t9 = t6 * t4
-    acc_w = t3 + t4 + 3 * t5 + t8 + 3 * t9
-    t10 = xi_w / t1
+    t1 = (xi_V.mT * xi_V.mT).sum(-1, keepdim=True)
+    t2 = w * w
+    t3 = t2 * t1
+    t4 = w * t1
+    t5 = t2 * w
+    t6 = t5 * t1
+    t7 = w + 1
+    t8 = xi_w * xi_w
+    t9 = t8 / t7
+    acc_w = 3 * t3 + 3 * t4 + t6 + t1 + t9
+    t10 = xi_w / t7
     t11 = xi_V * t10.mT
     acc_V = -2 * t11
     return acc_w.expand(*batch, -1, -1), acc_V.expand(*batch, -1, -1)
@@ -197,19 +197,19 @@ def christoffel(
     batch = torch.broadcast_shapes(
         w.shape[:-2], V.shape[:-2], xi_w.shape[:-2], xi_V.shape[:-2], eta_w.shape[:-2], eta_V.shape[:-2]
     )
-    t1 = (eta_V.mT * xi_V.mT).sum(-1, keepdim=True)
-    t2 = w * t1
-    t3 = w * w
-    t4 = t3 * w
-    t5 = t4 * t1
-    t6 = t3 * t1
-    t7 = w + 1
-    t8 = eta_w * xi_w
-    t9 = t8 / t7
-    t10 = t1 + 3 * t2 + t5 + 3 * t6 + t9
-    t11 = xi_w / t7
+    t1 = w + 1
+    t2 = eta_w * xi_w
+    t3 = t2 / t1
+    t4 = (eta_V.mT * xi_V.mT).sum(-1, keepdim=True)
+    t5 = w * w
+    t6 = t5 * t4
+    t7 = w * t4
+    t8 = t5 * w
+    t9 = t8 * t4
+    t10 = t3 + 3 * t6 + 3 * t7 + t9 + t4
+    t11 = xi_w / t1
     t12 = eta_V * t11.mT
-    t13 = eta_w / t7
+    t13 = eta_w / t1
     t14 = xi_V * t13.mT
     Gamma_V = t12 + t14
     Gamma_w = -t10
@@ -225,7 +225,7 @@ def taylor_1(w: Tensor, V: Tensor, xi_w: Tensor, xi_V: Tensor) -> tuple[Tensor, 
     Shapes: w (..., d, 1), V (..., m, d), xi_w (..., d, 1), xi_V (..., m, d); returns w1 (..., d, 1), V1 (..., m, d).
     """
     batch = torch.broadcast_shapes(w.shape[:-2], V.shape[:-2], xi_w.shape[:-2], xi_V.shape[:-2])
-    w1 = w + xi_w
+    w1 = xi_w + w
     V1 = V + xi_V
     return w1.expand(*batch, -1, -1), V1.expand(*batch, -1, -1)
 
@@ -239,17 +239,17 @@ def taylor_2(w: Tensor, V: Tensor, xi_w: Tensor, xi_V: Tensor) -> tuple[Tensor, 
     Shapes: w (..., d, 1), V (..., m, d), xi_w (..., d, 1), xi_V (..., m, d); returns w1 (..., d, 1), V1 (..., m, d).
     """
     batch = torch.broadcast_shapes(w.shape[:-2], V.shape[:-2], xi_w.shape[:-2], xi_V.shape[:-2])
-    t1 = w + 1
-    t2 = xi_w * xi_w
-    t3 = t2 / t1
-    t4 = (xi_V.mT * xi_V.mT).sum(-1, keepdim=True)
-    t5 = w * t4
-    t6 = w * w
-    t7 = t6 * w
-    t8 = t7 * t4
-    t9 = t6 * t4
-    t10 = 2 * xi_w + 2 * w + t3 + t4 + 3 * t5 + t8 + 3 * t9
-    t11 = xi_w / t1
+    t1 = (xi_V.mT * xi_V.mT).sum(-1, keepdim=True)
+    t2 = w * w
+    t3 = t2 * t1
+    t4 = w * t1
+    t5 = t2 * w
+    t6 = t5 * t1
+    t7 = w + 1
+    t8 = xi_w * xi_w
+    t9 = t8 / t7
+    t10 = 2 * xi_w + 2 * w + 3 * t3 + 3 * t4 + t6 + t1 + t9
+    t11 = xi_w / t7
     t12 = xi_V * t11.mT
     V1 = V + xi_V - t12
     w1 = t10 / 2
@@ -266,26 +266,26 @@ def taylor_3(w: Tensor, V: Tensor, xi_w: Tensor, xi_V: Tensor) -> tuple[Tensor, 
     """
     batch = torch.broadcast_shapes(w.shape[:-2], V.shape[:-2], xi_w.shape[:-2], xi_V.shape[:-2])
     t1 = (xi_V.mT * xi_V.mT).sum(-1, keepdim=True)
-    t2 = w * xi_w
+    t2 = w * w
     t3 = t2 * t1
-    t4 = xi_w * t1
-    t5 = w * w
-    t6 = t5 * w
+    t4 = t2 * w
+    t5 = t4 * t1
+    t6 = t2 * xi_w
     t7 = t6 * t1
-    t8 = w * t1
-    t9 = w + 1
-    t10 = xi_w * xi_w
-    t11 = t10 * xi_w
-    t12 = t9 * t9
-    t13 = t11 / t12
-    t14 = t10 / t9
-    t15 = t5 * t1
-    t16 = t5 * xi_w
+    t8 = w + 1
+    t9 = xi_w * xi_w
+    t10 = t9 / t8
+    t11 = xi_w * t1
+    t12 = w * t1
+    t13 = t9 * xi_w
+    t14 = t8 * t8
+    t15 = t13 / t14
+    t16 = w * xi_w
     t17 = t16 * t1
-    t18 = 6 * w + 6 * xi_w + 2 * t3 + t4 + 3 * t7 + 9 * t8 + 3 * t1 + t13 + 3 * t14 + 9 * t15 + t17
-    t19 = t10 / t12
-    t20 = xi_w / t9
-    t21 = 2 * t19 - 2 * t8 - t15 - t1 - 3 * t20
+    t18 = 6 * xi_w + 6 * w + 9 * t3 + 3 * t5 + t7 + 3 * t1 + 3 * t10 + t11 + 9 * t12 + t15 + 2 * t17
+    t19 = xi_w / t8
+    t20 = t9 / t14
+    t21 = 2 * t20 - 3 * t19 - t1 - t3 - 2 * t12
     t22 = xi_V * t21.mT
     V1 = V + xi_V + t22 / 3
     w1 = t18 / 6
@@ -302,64 +302,64 @@ def taylor_4(w: Tensor, V: Tensor, xi_w: Tensor, xi_V: Tensor) -> tuple[Tensor, 
     """
     batch = torch.broadcast_shapes(w.shape[:-2], V.shape[:-2], xi_w.shape[:-2], xi_V.shape[:-2])
     t1 = (xi_V.mT * xi_V.mT).sum(-1, keepdim=True)
-    t2 = t1 * t1
-    t3 = w * t1
-    t4 = t3 * t1
-    t5 = w + 1
-    t6 = xi_w * xi_w
-    t7 = t6 * xi_w
-    t8 = t7 * xi_w
-    t9 = t5 * t5
-    t10 = t9 * t5
-    t11 = t8 / t10
-    t12 = w * w
-    t13 = t12 * w
-    t14 = t13 * w
-    t15 = t14 * t1
-    t16 = t15 * t1
-    t17 = xi_w * t1
-    t18 = w * xi_w
-    t19 = t18 * t1
-    t20 = t13 * t1
-    t21 = t6 * t1
-    t22 = t12 * t1
-    t23 = t18 * xi_w
-    t24 = t23 * t1
-    t25 = t14 * w
-    t26 = t25 * t1
-    t27 = t26 * t1
-    t28 = t7 / t9
-    t29 = t6 / t5
-    t30 = t12 * xi_w
-    t31 = t30 * t1
-    t32 = t22 * t1
-    t33 = t20 * t1
+    t2 = w * w
+    t3 = t2 * w
+    t4 = t3 * w
+    t5 = t4 * t1
+    t6 = t5 * t1
+    t7 = t2 * t1
+    t8 = t7 * t1
+    t9 = t2 * xi_w
+    t10 = t9 * t1
+    t11 = w + 1
+    t12 = xi_w * xi_w
+    t13 = t12 / t11
+    t14 = t12 * xi_w
+    t15 = t11 * t11
+    t16 = t14 / t15
+    t17 = t3 * t1
+    t18 = w * t1
+    t19 = t4 * w
+    t20 = t19 * t1
+    t21 = t20 * t1
+    t22 = t14 * xi_w
+    t23 = t15 * t11
+    t24 = t22 / t23
+    t25 = t18 * t1
+    t26 = xi_w * t1
+    t27 = t17 * t1
+    t28 = w * xi_w
+    t29 = t28 * xi_w
+    t30 = t29 * t1
+    t31 = t1 * t1
+    t32 = t28 * t1
+    t33 = t12 * t1
     t34 = (
         24 * xi_w
         + 24 * w
-        + t2
-        + 5 * t4
-        + t11
-        + 5 * t16
+        + 5 * t6
+        + 10 * t8
+        + 4 * t10
         + 12 * t1
-        + 4 * t17
-        + 8 * t19
-        + 12 * t20
-        + 2 * t21
-        + 36 * t22
-        + 2 * t24
-        + t27
-        + 4 * t28
-        + 12 * t29
-        + 4 * t31
-        + 36 * t3
-        + 10 * t32
-        + 10 * t33
+        + 12 * t13
+        + 4 * t16
+        + 36 * t7
+        + 12 * t17
+        + 36 * t18
+        + t21
+        + t24
+        + 5 * t25
+        + 4 * t26
+        + 10 * t27
+        + 2 * t30
+        + t31
+        + 8 * t32
+        + 2 * t33
     )
-    t35 = t7 / t10
-    t36 = t6 / t9
-    t37 = xi_w / t5
-    t38 = t35 + 3 * t37 + t1 + t22 + 2 * t3 - 2 * t17 - 2 * t36 - 2 * t19
+    t35 = t14 / t23
+    t36 = xi_w / t11
+    t37 = t12 / t15
+    t38 = t7 + t35 + 3 * t36 + t1 + 2 * t18 - 2 * t26 - 2 * t32 - 2 * t37
     t39 = xi_V * t38.mT
     V1 = V + xi_V - t39 / 3
     w1 = t34 / 24

@@ -109,18 +109,18 @@ def horizontal(w: Tensor, V: Tensor, xi_w: Tensor, xi_V: Tensor) -> tuple[Tensor
     Shapes: w (..., d, 1), V (..., m, d), xi_w (..., d, 1), xi_V (..., m, d); returns horizontal_w (..., d, 1),
     horizontal_V (..., m, d).
     """
-    t1 = (V.mT * xi_V.mT).sum(-1, keepdim=True)
-    t2 = (V.mT * V.mT).sum(-1, keepdim=True)
-    t3 = w * w
-    t4 = t3 * t2
-    t5 = 1 + t4
-    t6 = t3 * w
-    t7 = t6 * t1
-    t8 = t7 / t5
-    t9 = xi_w / t5
-    horizontal_w = xi_w + t8 - t9
-    t10 = 1 / t5
-    t11 = t3 * t1
+    t1 = (V.mT * V.mT).sum(-1, keepdim=True)
+    t2 = w * w
+    t3 = t2 * t1
+    t4 = 1 + t3
+    t5 = xi_w / t4
+    t6 = (V.mT * xi_V.mT).sum(-1, keepdim=True)
+    t7 = t2 * w
+    t8 = t7 * t6
+    t9 = t8 / t4
+    horizontal_w = xi_w + t9 - t5
+    t10 = 1 / t4
+    t11 = t2 * t6
     t12 = xi_w / w
     t13 = t11 - t12
     t14 = t10 * t13
@@ -139,13 +139,13 @@ def acceleration(w: Tensor, V: Tensor, xi_w: Tensor, xi_V: Tensor) -> tuple[Tens
     acc_V (..., m, d).
     """
     batch = torch.broadcast_shapes(w.shape[:-2], V.shape[:-2], xi_w.shape[:-2], xi_V.shape[:-2])
-    t1 = (xi_V.mT * xi_V.mT).sum(-1, keepdim=True)
-    t2 = w * w
-    t3 = t2 * w
-    t4 = t3 * t1
-    t5 = xi_w * xi_w
-    t6 = t5 / w
-    acc_w = t4 + t6
+    t1 = xi_w * xi_w
+    t2 = t1 / w
+    t3 = (xi_V.mT * xi_V.mT).sum(-1, keepdim=True)
+    t4 = w * w
+    t5 = t4 * w
+    t6 = t5 * t3
+    acc_w = t2 + t6
     t7 = xi_w / w
     t8 = xi_V * t7.mT
     acc_V = -2 * t8
@@ -168,13 +168,13 @@ def christoffel(
     batch = torch.broadcast_shapes(
         w.shape[:-2], V.shape[:-2], xi_w.shape[:-2], xi_V.shape[:-2], eta_w.shape[:-2], eta_V.shape[:-2]
     )
-    t1 = (eta_V.mT * xi_V.mT).sum(-1, keepdim=True)
-    t2 = w * w
-    t3 = t2 * w
-    t4 = t3 * t1
-    t5 = eta_w * xi_w
-    t6 = t5 / w
-    t7 = t4 + t6
+    t1 = eta_w * xi_w
+    t2 = t1 / w
+    t3 = (eta_V.mT * xi_V.mT).sum(-1, keepdim=True)
+    t4 = w * w
+    t5 = t4 * w
+    t6 = t5 * t3
+    t7 = t2 + t6
     t8 = xi_w / w
     t9 = eta_V * t8.mT
     t10 = eta_w / w
@@ -213,7 +213,7 @@ def taylor_2(w: Tensor, V: Tensor, xi_w: Tensor, xi_V: Tensor) -> tuple[Tensor, 
     t4 = t3 * t1
     t5 = xi_w * xi_w
     t6 = t5 / w
-    t7 = 2 * w + 2 * xi_w + t4 + t6
+    t7 = 2 * xi_w + 2 * w + t4 + t6
     t8 = xi_w / w
     t9 = xi_V * t8.mT
     V1 = V + xi_V - t9
@@ -231,20 +231,20 @@ def taylor_3(w: Tensor, V: Tensor, xi_w: Tensor, xi_V: Tensor) -> tuple[Tensor, 
     """
     batch = torch.broadcast_shapes(w.shape[:-2], V.shape[:-2], xi_w.shape[:-2], xi_V.shape[:-2])
     t1 = xi_w * xi_w
-    t2 = t1 / w
-    t3 = t1 * xi_w
-    t4 = w * w
-    t5 = t3 / t4
-    t6 = (xi_V.mT * xi_V.mT).sum(-1, keepdim=True)
-    t7 = t4 * xi_w
-    t8 = t7 * t6
-    t9 = t4 * w
-    t10 = t9 * t6
-    t11 = 6 * w + 6 * xi_w + 3 * t2 + t5 + t8 + 3 * t10
-    t12 = t1 / t4
-    t13 = xi_w / w
-    t14 = t4 * t6
-    t15 = 2 * t12 - 3 * t13 - t14
+    t2 = t1 * xi_w
+    t3 = w * w
+    t4 = t2 / t3
+    t5 = (xi_V.mT * xi_V.mT).sum(-1, keepdim=True)
+    t6 = t3 * w
+    t7 = t6 * t5
+    t8 = t3 * xi_w
+    t9 = t8 * t5
+    t10 = t1 / w
+    t11 = 6 * xi_w + 6 * w + t4 + 3 * t7 + t9 + 3 * t10
+    t12 = xi_w / w
+    t13 = t3 * t5
+    t14 = t1 / t3
+    t15 = 2 * t14 - 3 * t12 - t13
     t16 = xi_V * t15.mT
     V1 = V + xi_V + t16 / 3
     w1 = t11 / 6
@@ -260,32 +260,32 @@ def taylor_4(w: Tensor, V: Tensor, xi_w: Tensor, xi_V: Tensor) -> tuple[Tensor, 
     Shapes: w (..., d, 1), V (..., m, d), xi_w (..., d, 1), xi_V (..., m, d); returns w1 (..., d, 1), V1 (..., m, d).
     """
     batch = torch.broadcast_shapes(w.shape[:-2], V.shape[:-2], xi_w.shape[:-2], xi_V.shape[:-2])
-    t1 = (xi_V.mT * xi_V.mT).sum(-1, keepdim=True)
-    t2 = w * w
-    t3 = t2 * w
-    t4 = t3 * w
+    t1 = xi_w * xi_w
+    t2 = t1 / w
+    t3 = (xi_V.mT * xi_V.mT).sum(-1, keepdim=True)
+    t4 = w * w
     t5 = t4 * w
-    t6 = t5 * t1
-    t7 = t6 * t1
-    t8 = xi_w * xi_w
-    t9 = t8 * xi_w
-    t10 = t9 * xi_w
-    t11 = t10 / t3
-    t12 = t2 * xi_w
-    t13 = t12 * t1
-    t14 = w * xi_w
-    t15 = t14 * xi_w
-    t16 = t15 * t1
-    t17 = t9 / t2
-    t18 = t8 / w
-    t19 = t3 * t1
-    t20 = 24 * w + 24 * xi_w + t7 + t11 + 4 * t13 + 2 * t16 + 4 * t17 + 12 * t18 + 12 * t19
-    t21 = t2 * t1
-    t22 = t9 / t3
-    t23 = t8 / t2
+    t6 = t5 * w
+    t7 = t6 * w
+    t8 = t7 * t3
+    t9 = t8 * t3
+    t10 = w * xi_w
+    t11 = t10 * xi_w
+    t12 = t11 * t3
+    t13 = t1 * xi_w
+    t14 = t13 / t4
+    t15 = t4 * xi_w
+    t16 = t15 * t3
+    t17 = t5 * t3
+    t18 = t13 * xi_w
+    t19 = t18 / t5
+    t20 = 24 * xi_w + 24 * w + 12 * t2 + t9 + 2 * t12 + 4 * t14 + 4 * t16 + 12 * t17 + t19
+    t21 = t1 / t4
+    t22 = t10 * t3
+    t23 = t13 / t5
     t24 = xi_w / w
-    t25 = t14 * t1
-    t26 = t21 + t22 + 3 * t24 - 2 * t23 - 2 * t25
+    t25 = t4 * t3
+    t26 = t23 + 3 * t24 + t25 - 2 * t21 - 2 * t22
     t27 = xi_V * t26.mT
     V1 = V + xi_V - t27 / 3
     w1 = t20 / 24

@@ -103,25 +103,26 @@ def _gradients(still, given: tuple[Tensor, ...], steps: int) -> tuple[Tensor, ..
 class _Inverse(torch.autograd.Function):
     """The inverse of a symmetric operator that carries no gradient, applied by conjugate gradients.
 
-    It is its own transpose, so its derivative is applied the same way, and none of the steps is kept.
+    It is its own transpose, so its derivative is applied the same way, and none of the steps is kept. ``inside`` projects on
+    the space of matrices that the operator acts on.
     """
 
     @staticmethod
-    def forward(ctx, still, steps: int, *given: Tensor) -> tuple[Tensor, ...]:
-        ctx.still, ctx.steps = still, steps
+    def forward(ctx, still, inside, steps: int, *given: Tensor) -> tuple[Tensor, ...]:
+        ctx.still, ctx.inside, ctx.steps = still, inside, steps
         return _gradients(still, given, steps)
 
     @staticmethod
     def backward(ctx, *slopes: Tensor) -> tuple[Tensor | None, ...]:
-        return None, None, *_Inverse.apply(ctx.still, ctx.steps, *slopes)
+        return None, None, None, *_Inverse.apply(ctx.still, ctx.inside, ctx.steps, *ctx.inside(*slopes))
 
 
-def _iterated(moving, still, given: tuple[Tensor, ...], steps: int) -> tuple[Tensor, ...]:
+def _iterated(moving, still, inside, given: tuple[Tensor, ...], steps: int) -> tuple[Tensor, ...]:
     """Solves moving(X) = given by conjugate gradients with ``still``, the same operator without a gradient.
 
     NaN where they do not converge.
     """
-    solution = _refined(lambda rest: _Inverse.apply(still, steps, *rest), moving, given)
+    solution = _refined(lambda rest: _Inverse.apply(still, inside, steps, *rest), moving, given)
     rest = tuple(a - b for a, b in zip(given, still(*solution), strict=True))
     failed = _dot(rest, rest) > torch.finfo(given[0].dtype).eps * _dot(given, given)
     return tuple(part.masked_fill(failed, float("nan")) for part in solution)
@@ -457,10 +458,13 @@ def _raised(W: Tensor, b: Tensor, c: Tensor, dW: Tensor, db: Tensor, dc: Tensor)
     def still(*X: Tensor) -> tuple[Tensor, ...]:
         return lowered(W.detach(), b.detach(), c.detach(), *X)
 
+    def inside(*X: Tensor) -> tuple[Tensor, ...]:
+        return X
+
     if steps <= 256:
         solution = _definite(moving, still, given)
     else:
-        solution = _iterated(moving, still, given, min(steps, 200))
+        solution = _iterated(moving, still, inside, given, min(steps, 200))
     return solution
 
 
