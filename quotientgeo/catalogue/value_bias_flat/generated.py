@@ -21,7 +21,7 @@ def _cholesky(matrix: Tensor) -> Tensor:
 
 def _dot(left: tuple[Tensor, ...], right: tuple[Tensor, ...]) -> Tensor:
     """Sum of tr(x' y) over the pairs, with two axes of length 1."""
-    return sum((x * y).sum(dim=(-2, -1), keepdim=True) for x, y in zip(left, right, strict=True))
+    return torch.stack([(x * y).sum(dim=(-2, -1), keepdim=True) for x, y in zip(left, right, strict=True)]).sum(0)
 
 
 def _units(like: Tensor, sign: int) -> Tensor:
@@ -45,7 +45,8 @@ def _matrix(still, given: tuple[Tensor, ...], signs: tuple[int, ...]) -> tuple[T
         start += len(unit)
         columns.append(padded)
     images = still(*(column.reshape(count, *(1,) * batch, *column.shape[1:]) for column in columns))
-    return sum(torch.einsum("b...rc,arc->...ab", x, y) for x, y in zip(images, columns, strict=True)), columns
+    blocks = [torch.einsum("b...rc,arc->...ab", x, y) for x, y in zip(images, columns, strict=True)]
+    return torch.stack(blocks).sum(0), columns
 
 
 def _refined(solve, moving, given: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
@@ -70,7 +71,7 @@ def _definite(moving, still, given: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
     factor = _cholesky(scale[..., :, None] * matrix * scale[..., None, :])
 
     def solve(rest: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-        weights = sum(torch.einsum("...rc,arc->...a", x, y) for x, y in zip(rest, columns, strict=True))
+        weights = torch.stack([torch.einsum("...rc,arc->...a", x, y) for x, y in zip(rest, columns, strict=True)]).sum(0)
         weights = scale * torch.cholesky_solve((scale * weights)[..., None], factor)[..., 0]
         return tuple(torch.einsum("...a,arc->...rc", weights, y) for y in columns)
 
@@ -465,7 +466,7 @@ def _raised(W: Tensor, b: Tensor, c: Tensor, dW: Tensor, db: Tensor, dc: Tensor)
         solution = _definite(moving, still, given)
     else:
         solution = _iterated(moving, still, inside, given, min(steps, 200))
-    return solution
+    return solution[0], solution[1], solution[2]
 
 
 def gradient(W: Tensor, b: Tensor, c: Tensor, dW: Tensor, db: Tensor, dc: Tensor) -> tuple[Tensor, Tensor, Tensor]:

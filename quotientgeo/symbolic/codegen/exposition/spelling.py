@@ -160,8 +160,10 @@ class Spelling:
                 if not isinstance(factor, TraceLetter):
                     body += self.scalar(TracePolynomial(self.alphabet, {(factor,): Fraction(1)}).substitute(values))
                 elif factor.letters:
-                    replaced = self._substituted_word(self.notation.rotated(factor), values)
-                    body += rf"\mathrm{{tr}}\bigl( {replaced} \bigr)"
+                    word = self.notation.rotated(factor)
+                    replaced = self._substituted_word(word, values)
+                    number = self.alphabet.monomial(word).shape == (1, 1)  # needs no trace
+                    body += ("" if number else r"\mathrm{tr}") + rf"\bigl( {replaced} \bigr)"
                 else:
                     body += size_latex(factor.size)
             out.append(_signed(coefficient, body, first=not out))

@@ -162,7 +162,9 @@ class SymmetrySection:
                 moves = {f: {f: v.polynomial} for f, v in self._geometry.vertical.items()}
                 changes = [formula.polynomial.differential(move) for move in moves.values()]
                 parts = [s.line(change, collect=False) for change in changes if not change.is_zero]
-                rows.append(rf"\mathrm{{D}}\bigl( {s.line(formula.polynomial)} \bigr)[V] &= {added(parts)} = 0")
+                rows.append(
+                    rf"\mathrm{{D}}\bigl( {s.line(formula.polynomial)} \bigr)[V] &= {f'{added(parts)} = ' if parts else ''}0"
+                )
         return aligned(rows) if rows else ""
 
     def stabiliser(self) -> str:
