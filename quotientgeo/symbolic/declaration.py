@@ -59,8 +59,11 @@ class Symmetry:
         factors: {"G": ("n", "h"), ...}: name -> (rows, columns); a size is a name or a positive integer.
         action: called with one symbol per simple group and then one per factor, in order; returns the moved factors. Symbols
             are MatrixSymbols, of a Scaling a Symbol.
-        preserves: called with the factors; returns what the action must leave unchanged (an expression or a tuple).
-            Without it nothing is claimed about a preserved quantity.
+        preserves: called with the factors, then the inputs; returns what the action must leave unchanged (an expression or a
+            tuple). Without it nothing is claimed about a preserved quantity.
+        inputs: {"D": PositiveDiagonal("k"), "R": ("n", "h"), ...}: matrices that the model puts between the factors and the
+            group does not move, of every value: an element of a group, or any matrix of a shape. What is preserved is
+            preserved for all of them.
 
     Raises:
         DeclarationError: names, sizes or shapes do not fit, or an expression cannot be read.
@@ -71,6 +74,7 @@ class Symmetry:
     factors: Mapping[str, Shape]
     action: Callable[..., Any]
     preserves: Callable[..., Any] | None = None
+    inputs: Mapping[str, Any] = field(default_factory=dict)
     names: Names = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -84,7 +88,13 @@ class Symmetry:
         for role, function in (("action", self.action), ("preserves", self.preserves)):
             if not callable(function) and not (function is None and role == "preserves"):
                 raise DeclarationError(f"{self.name}: {role} must be a function of matrix symbols, got {function!r}")
-        object.__setattr__(self, "names", choose_names(self.name, tuple(self.factors), len(self.groups), self.action))
+        object.__setattr__(self, "inputs", MappingProxyType(_checked_inputs(self.name, self.inputs)))
+        object.__setattr__(
+            self, "names", choose_names(self.name, tuple(self.factors), len(self.groups), self.action, self.inputs)
+        )
+        clash = [x for x in self.inputs if x in (*self.names.all, *map(str, self.sizes))]
+        if clash:
+            raise DeclarationError(f"{self.name}: the input {clash[0]} has the name of something else: rename it")
         alphabet = self.alphabet()
         self.read_action(alphabet)
         self.read_preserved(alphabet)
@@ -106,6 +116,7 @@ class Symmetry:
         """Distinct sizes: those that no group has first, in the order of the factors, then those of the groups."""
         of_groups = self.group_sizes
         shapes = [*self.factors.values(), *(group.element_shape for group in self.groups)]
+        shapes += [shape for shape, _ in map(_shape_and_kind, self.inputs.values())]
         others = dict.fromkeys(size for shape in shapes for size in shape if size not in of_groups)
         return (*others, *of_groups)
 
@@ -122,6 +133,8 @@ class Symmetry:
             alphabet.declare(element, group.element_shape, group.element_kind)
             alphabet.declare(names.other_element(element), group.element_shape, group.element_kind)
             alphabet.declare(algebra, group.element_shape, group.algebra_kind)
+        for name, given in self.inputs.items():
+            alphabet.declare(name, *_shape_and_kind(given))
         return alphabet
 
     def identity(self, alphabet: Alphabet) -> dict[str, Polynomial]:
@@ -162,17 +175,18 @@ class Symmetry:
         """What the action is claimed to preserve, as (what the user wrote, polynomial)."""
         if self.preserves is None:
             return []
-        symbols = [sympy_symbol(alphabet, name) for name in self.names.factors]
+        letters = (*self.names.factors, *self.inputs)
+        symbols = [sympy_symbol(alphabet, name) for name in letters]
         place = f"preserved quantity of {self.name}"
         values = _call(place, self.preserves, symbols)
         values = tuple(values) if isinstance(values, tuple | list) else (values,)
         out: list[tuple[sp.Basic, Polynomial | TracePolynomial]] = []
         for value in values:
             if isinstance(value, sp.MatrixExpr):
-                out.append((value, _read_matrix(place, value, alphabet, self.factors)))
+                out.append((value, _read_matrix(place, value, alphabet, letters)))
             else:
-                out.append((value, _read_scalar(place, value, alphabet, self.factors)))
-            if not out[-1][1].symbols():
+                out.append((value, _read_scalar(place, value, alphabet, letters)))
+            if not set(out[-1][1].symbols()) & set(self.factors):
                 raise DeclarationError(f"{place}: {value} depends on no factor, so preserving it says nothing")
         return out
 
@@ -249,6 +263,30 @@ def _check_bilinear(place: str, value: TracePolynomial, names: Names) -> None:
                 )
     if value.is_zero:
         raise DeclarationError(f"{place} is zero")
+
+
+def _shape_and_kind(given: Any) -> tuple[Shape, str]:
+    """Of an input: any matrix of a shape, or an element of a group."""
+    return (given, "general") if isinstance(given, tuple) else (given.element_shape, given.element_kind)
+
+
+def _checked_inputs(symmetry: str, inputs: Any) -> dict[str, Any]:
+    if not isinstance(inputs, Mapping):
+        raise DeclarationError(
+            f'{symmetry}: inputs must be a dict such as {{"D": PositiveDiagonal("k")}}, got {inputs!r}'
+        )
+    out: dict[str, Any] = {}
+    for name, given in inputs.items():
+        check_identifier(f"{symmetry}: input", name)
+        if isinstance(given, tuple | list):
+            given = _checked_factors(symmetry, {name: given})[name]
+        elif isinstance(given, type) or not hasattr(given, "element_kind"):
+            raise DeclarationError(
+                f"{symmetry}: input {name} must be a shape (rows, columns) or a simple group whose elements it runs through, "
+                f"got {given!r}"
+            )
+        out[name] = given
+    return out
 
 
 def _checked_factors(symmetry: str, factors: Mapping[str, Shape]) -> dict[str, Shape]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import keyword
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -78,7 +78,9 @@ def check_identifier(what: str, name: object) -> None:
         raise DeclarationError(f"{what} {name!r} must be an identifier such as gl_pair or G")
 
 
-def choose_names(symmetry: str, factors: tuple[str, ...], count: int, action: Callable[..., Any]) -> Names:
+def choose_names(
+    symmetry: str, factors: tuple[str, ...], count: int, action: Callable[..., Any], inputs: Iterable[str] = ()
+) -> Names:
     """Group elements are called as in the action's parameters; everything else follows from the factors."""
     kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     parameters = list(inspect.signature(action).parameters.values())
@@ -98,7 +100,7 @@ def choose_names(symmetry: str, factors: tuple[str, ...], count: int, action: Ca
     else:  # *args: the parameters have no names of their own
         elements = tuple(f"A_{i + 1}" if count > 1 else "A" for i in range(count))
     stem = "X"
-    while any(name == stem or name.startswith(f"{stem}_") for name in (*factors, *elements)):
+    while any(name == stem or name.startswith(f"{stem}_") for name in (*factors, *elements, *inputs)):
         stem += "X"
     algebra = tuple(f"{stem}_{i + 1}" if count > 1 else stem for i in range(count))
     names = Names(factors, elements, algebra)

@@ -15,7 +15,8 @@ symmetry = Symmetry(
     group=PositiveDiagonal("k"),
     factors={"U": ("k", "n"), "V": ("m", "k")},
     action=lambda A, U, V: (A * U, V * A.inv()),
-    preserves=lambda U, V: V * U,
+    preserves=lambda U, V, D: V * D * U,
+    inputs={"D": PositiveDiagonal("k")},  # which neurons are on, or what gates them
 )
 metric = Metric(
     "invariant", symmetry, lambda p, a, b: Trace(lengths(p.U).I * a.U * b.U.T) + Trace(lengths(p.V.T).I * a.V.T * b.V)

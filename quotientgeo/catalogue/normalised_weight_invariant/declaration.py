@@ -13,6 +13,7 @@ symmetry = Symmetry(
     group=Scaling(),
     factors={"W": ("n", "m")},
     action=lambda c, W: c * W,
-    preserves=lambda W: (W * W.T / Trace(W.T * W), W.T * W / Trace(W.T * W)),
+    preserves=lambda W, X, Y: Trace(X.T * W) * Trace(Y.T * W) / Trace(W.T * W),  # W / |W| up to its sign
+    inputs={"X": ("n", "m"), "Y": ("n", "m")},
 )
 metric = Metric("invariant", symmetry, lambda p, a, b: Trace(a.W.T * b.W) / Trace(p.W.T * p.W))

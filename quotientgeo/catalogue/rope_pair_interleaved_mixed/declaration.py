@@ -16,6 +16,7 @@ symmetry = Symmetry(
     group=ComplexDiagonal("h", pairing="interleaved"),
     factors={"G": ("n", "h"), "H": ("m", "h")},
     action=lambda A, G, H: (G * A.inv(), H * A.T),
-    preserves=lambda G, H: (G * H.T, sizes(G) * sizes(H)),
+    preserves=lambda G, H, R: G * R * H.T,
+    inputs={"R": ComplexDiagonal("h", pairing="interleaved")},  # the rotation between two positions
 )
 metric = Metric("mixed", symmetry, lambda p, a, b: Trace(sizes(p.H) * a.G.T * b.G) + Trace(sizes(p.G) * a.H.T * b.H))

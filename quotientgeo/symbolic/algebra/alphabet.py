@@ -44,6 +44,7 @@ class Alphabet:
         self._transposes: dict[Letter, tuple[Fraction, Letter]] = {}
         self._leading: dict[InverseLetter, tuple[Word, dict[Word, Fraction]]] = {}
         self._leading_scalars: dict[InverseScalar, tuple[Monomial, dict[Monomial, Fraction]]] = {}
+        self.paired: set[Dimension] = set()  # sizes whose coordinates come in pairs, so that they are even
         self.longest_lead = 0  # length of the longest leading word of an inverse: how far a rewriting rule reaches
         self.special = False  # whether words may hold scalars, commuting letters, ones or products of shape (1, 1)
 
@@ -69,6 +70,8 @@ class Alphabet:
                 f"cannot declare it again with shape {shape} and kind {kind.value}: use another name"
             )
         self.special = self.special or kind in SPECIAL or 1 in shape
+        if kind in COMMUTING and kind is not Kind.DIAGONAL:
+            self.paired.add(shape[0])
         return self[name]
 
     def declare_fresh(self, stem: str, shape: Shape, kind: Kind | str = Kind.GENERAL) -> Polynomial:
@@ -168,6 +171,8 @@ class Alphabet:
     def part_letter(self, word: Word, family: Kind) -> tuple[Fraction, PartLetter] | None:
         """(c, letter) with c letter the projection of a word of matrices on a commuting algebra; None where it is zero."""
         sign = Fraction(1)
+        if family is not Kind.DIAGONAL:
+            self.paired.add(word[0].rows)
         if family is Kind.DIAGONAL:  # the diagonal of a matrix is that of its transpose
             terms = self.monomial(word).T.terms
             if len(terms) == 1:

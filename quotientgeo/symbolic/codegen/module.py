@@ -68,6 +68,7 @@ def declaration_digest(geometry: Geometry) -> str:
         "factors": {factor: list(shape) for factor, shape in geometry.factors.items()},
         "action": {factor: repr(formula.polynomial) for factor, formula in geometry.action.items()},
         "preserves": [repr(formula.polynomial) for formula in geometry.preserved],
+        "inputs": {x: [*map(str, geometry.alphabet.shape(x)), geometry.kind(x)] for x in geometry.symmetry.inputs},
         "inner": repr(geometry.inner.polynomial),
     }
     if geometry.metric.parameters:

@@ -100,6 +100,9 @@ def variables_of(geometry: Geometry, role: str) -> dict[str, Variable]:
     if role in ORDERS:
         letters = geometry.rates[ORDERS[role]]
         return {f: Variable(letters[f], shape, geometry.kind(letters[f])) for f, shape in geometry.factors.items()}
+    if role == "inputs":
+        alphabet = geometry.alphabet
+        return {x: Variable(x, alphabet.shape(x), geometry.kind(x)) for x in geometry.symmetry.inputs}
     if role == "parameters":
         return {x: Variable(x, (1, 1), geometry.kind(x)) for x in geometry.metric.parameters}
     if role == "X":
@@ -150,7 +153,10 @@ class Reading(Generic[V]):
 
     def preserved(self, p: Blocks[V]) -> Blocks[V]:
         """What the action is claimed to leave unchanged."""
-        return {str(i): self.calculus.apply(f, self._letters(p)) for i, f in enumerate(self.geometry.preserved)}
+        letters = self._letters(p)
+        for name, variable in variables_of(self.geometry, "inputs").items():
+            letters[name] = self.calculus.variable(variable)
+        return {str(i): self.calculus.apply(f, letters) for i, f in enumerate(self.geometry.preserved)}
 
     def inner(self, p: Blocks[V], xi: Blocks[V], eta: Blocks[V]) -> V:
         """The metric."""

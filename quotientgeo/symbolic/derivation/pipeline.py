@@ -197,7 +197,7 @@ def _require_metric(declared: Geometry) -> None:
 
 def _declared_preserved(symmetry: Symmetry, alphabet: Alphabet) -> Iterable[Formula]:
     for i, (expression, value) in enumerate(symmetry.read_preserved(alphabet)):
-        name, arguments = f"preserved_{i + 1}", symmetry.names.factors
+        name, arguments = f"preserved_{i + 1}", (*symmetry.names.factors, *symmetry.inputs)
         if isinstance(value, Polynomial):
             yield MatrixFormula(name, arguments, value, expression)
         else:

@@ -10,6 +10,15 @@ from quotientgeo.symbolic.derivation import Geometry, MatrixFormula
 from quotientgeo.symbolic.derivation.levels.freeness import fixing_steps, vertical_steps
 from quotientgeo.symbolic.derivation.levels.ranks import Ranks
 
+_KINDS = {  # what is said of a letter beside its shape
+    "skew": " (skew)",
+    "symmetric": " (symmetric)",
+    "invertible": " (invertible)",
+    "orthogonal": " (orthogonal)",
+    "diagonal": " (diagonal)",
+    **{f"complex_{p}": f" (complex diagonal, pairing {p})" for p in ("half", "interleaved")},
+}
+
 
 class SymmetrySection:
     """Formulas of the symmetry."""
@@ -77,10 +86,8 @@ class SymmetrySection:
     def algebra_shapes(self) -> str:
         """X in R^{h x h}."""
         s = self._spelling
-        kinds = {"general": "", "skew": " (skew)", "symmetric": " (symmetric)", "diagonal": " (diagonal)", "scalar": ""}
-        kinds |= {f"complex_{p}": f" (complex diagonal, pairing {p})" for p in ("half", "interleaved")}
         shapes = [(rf"${s.symbol(x)} \in {s.shape(x)}$", self._geometry.kind(x)) for x in s.names.algebra]
-        return enumeration([shape + kinds.get(kind, "") for shape, kind in shapes])
+        return enumeration([shape + _KINDS.get(kind, "") for shape, kind in shapes])
 
     def action(self) -> str:
         """A . (G, H) = (G A^-1, H A^T)."""
@@ -118,6 +125,15 @@ class SymmetrySection:
     def preserved(self) -> str:
         """G H', for every declared quantity."""
         return enumeration([f"${self._preserved_line(i)}$" for i in range(len(self._geometry.preserved))])
+
+    def inputs(self) -> str:
+        """ ", for every D in R^{k x k} (diagonal)", or nothing where a model puts nothing between the factors."""
+        s = self._spelling
+        names = [
+            rf"${s.symbol(x)} \in {s.shape(x)}$" + _KINDS.get(self._geometry.kind(x), "")
+            for x in self._geometry.symmetry.inputs
+        ]
+        return f", for every {enumeration(names)} that it puts between them" if names else ""
 
     def _preserved_line(self, i: int) -> str:
         s, formula = self._spelling, self._geometry.preserved[i]

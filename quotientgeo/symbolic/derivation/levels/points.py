@@ -9,7 +9,7 @@ from fractions import Fraction
 from quotientgeo.symbolic.algebra import Dimension, Shape
 from quotientgeo.symbolic.derivation.calculus import Variable
 from quotientgeo.symbolic.derivation.geometry import Geometry
-from quotientgeo.symbolic.derivation.levels.kinds import PAIRING, PARTED, basis
+from quotientgeo.symbolic.derivation.levels.kinds import PARTED, basis
 
 Rows = list[list[Fraction]]
 Sizes = dict[Dimension, int]
@@ -33,7 +33,7 @@ def assign_sizes(geometry: Geometry, group: int, first: int, step: int = 1, *, n
         if size in of_groups:
             out[size] = 2 * group if of_groups[size] else group
         else:
-            out[size] = following
+            out[size] = following + following % 2 * (size in geometry.alphabet.paired)
             following += step
     return out
 
@@ -44,7 +44,7 @@ def group_sizes(geometry: Geometry) -> dict[Dimension, bool]:
     for group in geometry.symmetry.groups:
         size = getattr(group, "size", None)
         if size is not None:
-            out[size] = out.get(size, False) or group.element_kind in PAIRING
+            out[size] = size in geometry.alphabet.paired
     return out
 
 
