@@ -205,3 +205,64 @@ def test_what_definiteness_assumes(expression: Any, assumed: list[str] | None) -
     assert known.definite(word) is (assumed is not None)
     if assumed is not None:
         assert sorted(known.assumptions()) == sorted(assumed)
+
+
+@pytest.mark.parametrize(
+    ("scalar", "assumed"),
+    [
+        (Trace(G.T * G), ["G is not zero"]),
+        (1 / Trace(G * G.T), []),
+        (Trace(M) ** 2, None),
+        (Trace(u.T * u), ["u is not zero"]),
+        (Trace(U**2 * V**-2), ["u is not zero"]),
+        (Trace(ROWS * V**-2), ["G is not zero"]),
+        (Trace(part(G.T * G).I * M.T * M), ["M is not zero"]),
+        (Trace(G * M * M.T * G.T), ["M is not zero", "full column rank of G"]),
+        (Trace(G.T * G) * Trace(U**2 * G.T * G), ["G is not zero", "no entry of u is zero"]),
+        (Trace(D.T * D), []),
+        (Trace(OneMatrix(d, d)), []),
+    ],
+    ids=str,
+)
+def test_what_a_positive_number_assumes(scalar: Any, assumed: list[str] | None) -> None:
+    """The squared length of a factor is positive where the factor is not zero: no rank is needed."""
+    known = ranks()
+    ((monomial, _),) = trace_from_sympy(scalar, known.alphabet)
+    assert known.positive(monomial) is (assumed is not None)
+    if assumed is not None:
+        assert sorted(known.assumptions()) == sorted(assumed)
+
+
+@pytest.mark.parametrize(
+    ("expression", "assumed"),
+    [
+        (G, ["G is not zero"]),
+        (G.T * G * D, ["G is not zero"]),
+        (Z * M * D.inv(), ["M is not zero"]),
+        (u, ["u is not zero"]),
+        (U * V.inv(), ["u is not zero"]),
+        (D, []),
+        (ROWS * D, ["G is not zero"]),
+        (S, None),
+    ],
+    ids=str,
+)
+def test_what_a_product_that_is_not_zero_assumes(expression: Any, assumed: list[str] | None) -> None:
+    known = ranks()
+    ((word, _),) = polynomial_from_sympy(expression, known.alphabet)
+    assert known.nonzero_product(word) is (assumed is not None)
+    if assumed is not None:
+        assert sorted(known.assumptions()) == sorted(assumed)
+
+
+def test_what_says_more_than_not_zero_stands_alone() -> None:
+    known = ranks()
+    assert known.nonzero_product(_word(known, G))
+    assert known.assumptions() == ["G is not zero"]
+    assert known.definite(_word(known, G.T * G))
+    assert known.assumptions() == ["full column rank of G"]
+
+
+def _word(known: Ranks, expression: Any) -> Any:
+    ((word, _),) = polynomial_from_sympy(expression, known.alphabet)
+    return word

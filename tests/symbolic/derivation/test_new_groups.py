@@ -32,12 +32,12 @@ ASSUMED = {
     "rope invariant": ("no pair of columns of G is zero",),
     "rope mixed": ("no pair of columns of G, H is zero",),
     "rope interleaved": ("no pair of columns of G is zero",),
-    "scale": ("full column rank of w",),
-    "neuron": ("full column rank of g",),
+    "scale": ("w is not zero",),
+    "neuron": ("g is not zero",),
     "shift": (),
     "rows": ("no row of W is zero",),
     "affine": ("no column of V is zero",),
-    "product": ("full column rank of G, H, w",),
+    "product": ("full column rank of G, H", "w is not zero"),
 }
 
 

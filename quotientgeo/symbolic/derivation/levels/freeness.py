@@ -31,7 +31,6 @@ from quotientgeo.symbolic.derivation.calculus import Blocks, Reading, variables_
 from quotientgeo.symbolic.derivation.certificate import Claim, Level, LevelResult, Outcome, Witness
 from quotientgeo.symbolic.derivation.geometry import Geometry
 from quotientgeo.symbolic.derivation.levels.autodiff import TOLERANCE, TorchCalculus
-from quotientgeo.symbolic.derivation.levels.forms import run_length
 from quotientgeo.symbolic.derivation.levels.kinds import basis, integers
 from quotientgeo.symbolic.derivation.levels.modular import PRIME, Jet, ModularCalculus, SingularError
 from quotientgeo.symbolic.derivation.levels.normal_form import SymbolicCalculus
@@ -136,19 +135,11 @@ def _leaves_none(word: Word, place: int, ranks: Ranks) -> bool:
     scalars, matrices = split_scalars(word)
     if place < len(scalars):
         others = scalars[:place] + scalars[place + 1 :]
-        return ranks.positive(others) and ranks.nonzero_product(matrices)
-    if not ranks.positive(scalars):
+        return ranks.nonzero_scalars(others) and ranks.nonzero_product(matrices)
+    if not ranks.nonzero_scalars(scalars):
         return False
     place -= len(scalars)
-    family, start, end = matrices[place].family, place, place + 1
-    if family is None:
-        return ranks.injective(matrices[:place]) and ranks.injective_transposed(matrices[end:])
-    while start and matrices[start - 1].family is family:
-        start -= 1
-    end = start + run_length(matrices[start:])
-    if not ranks.injective(matrices[start:place] + matrices[place + 1 : end]):
-        return False
-    return ranks.none_between(matrices[:start], family, matrices[end:])
+    return ranks.leaves_none(matrices, place, place + 1)
 
 
 def _variants(alphabet: Alphabet, name: str) -> set[Letter]:

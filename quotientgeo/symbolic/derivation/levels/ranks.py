@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from quotientgeo.symbolic.algebra import (
     InverseLetter,
@@ -20,8 +20,15 @@ from quotientgeo.symbolic.algebra import (
     split_scalars,
 )
 from quotientgeo.symbolic.derivation.geometry import Geometry
-from quotientgeo.symbolic.derivation.levels.forms import is_nonnegative, semidefinite_form, semidefinite_rotations
+from quotientgeo.symbolic.derivation.levels.forms import (
+    is_nonnegative,
+    run_length,
+    semidefinite_form,
+    semidefinite_rotations,
+)
 from quotientgeo.symbolic.derivation.levels.points import group_sizes
+
+WHOLE = "factor"
 
 State = tuple[Mapping[str, str], tuple[tuple[str, str], ...]]
 
@@ -30,7 +37,8 @@ class Ranks:
     """Collects what proofs assume of the factors.
 
     ``full``: full ranks, one per factor: a factor is not tall in one place and wide in another. ``nonzero``: (what, factor)
-    where no such thing of the factor is zero: "entry", "column", "row", "pair of columns" or "pair of rows".
+    where no such thing of the factor is zero: "entry", "column", "row", "pair of columns" or "pair of rows"; or ``WHOLE``, where
+    the factor itself is not, which all the others say too.
     """
 
     def __init__(self, geometry: Geometry) -> None:
@@ -55,10 +63,13 @@ class Ranks:
         for rank in ("column", "row"):
             names = [factor for factor in factors if self.full.get(factor) == rank]
             out += [f"full {rank} rank of {', '.join(names)}"] if names else []
-        for what in dict.fromkeys(what for what, _ in self.nonzero):
+        for what in dict.fromkeys(what for what, _ in self.nonzero if what != WHOLE):
             names = [factor for factor in factors if (what, factor) in self.nonzero]
             out.append(f"no {what} of {', '.join(names)} is zero")
-        return out
+        return out + [f"{factor} is not zero" for factor in factors if self._only_whole(factor)]
+
+    def _only_whole(self, factor: str) -> bool:
+        return factor not in self.full and {what for what, f in self.nonzero if f == factor} == {WHOLE}
 
     def injective(self, word: Word) -> bool:
         """Whether a product is injective by its letters: Grams F'F, factors of full rank, and invertible letters."""
@@ -106,22 +117,71 @@ class Ranks:
             self.back(state)
         return False
 
+    def leaves_none(self, word: Word, start: int, end: int) -> bool:
+        """Whether a product is zero only where its part from ``start`` to ``end`` is (one letter, or of no commuting algebra)."""
+        family, first, last = word[start].family, start, end
+        if family is None:
+            return self.injective(word[:start]) and self.injective_transposed(word[end:])
+        while first and word[first - 1].family is family:
+            first -= 1
+        last = first + run_length(word[first:])
+        if not self.injective(word[first:start] + word[end:last]):
+            return False
+        return self.none_between(word[:first], family, word[last:])
+
     def nonzero_product(self, word: Word) -> bool:
-        """Whether a product of matrices is not zero."""
-        state = self.state()
-        if self.injective(word):
-            return True
-        self.back(state)
-        return self.injective_transposed(word)
+        """Whether a product of matrices is not zero: one factor is not, and the others leave none; by the fewest assumptions."""
+        before = self.state()
+        found = [
+            state for attempt in self._nonzero_attempts(word) if (state := self._tried(attempt, before)) is not None
+        ]
+        if found:
+            self.back(min(found, key=_strength))
+        return bool(found)
+
+    def _nonzero_attempts(self, word: Word) -> Iterator[Callable[[], bool]]:
+        yield lambda: self.injective(word)
+        yield lambda: self.injective_transposed(word)
+        for start, letter in enumerate(word):
+            gram = (
+                start + 1 < len(word) and self.alphabet.transpose(word[start + 1])[1] is letter
+            )  # F'F = 0 for F = 0 only
+            for end in (start + 1, start + 2)[: 1 + (gram and letter.family is None)]:
+                yield lambda i=start, j=end: self._assume_nonzero(word[i]) and self.leaves_none(word, i, j)  # type: ignore[misc]
+
+    def _tried(self, attempt: Callable[[], bool], before: State) -> State | None:
+        """What is assumed after an attempt, if it succeeds; nothing is assumed yet."""
+        after = self.state() if attempt() else None
+        self.back(before)
+        return after
+
+    def _assume_nonzero(self, letter: Letter) -> bool:
+        """Assume that a letter is not zero: that of a factor, or a part E(M), which has the trace of M."""
+        if isinstance(letter, PartLetter):
+            return self._nonzero_form(letter.word)
+        if not isinstance(letter, SymbolLetter) or letter.name not in self.shapes:
+            return False
+        self._assume_whole(letter.name)
+        return True
+
+    def _assume_whole(self, factor: str) -> None:
+        if factor not in self.full and factor not in {name for _, name in self.nonzero}:
+            self.nonzero[WHOLE, factor] = None
+
+    def _nonzero_form(self, word: Word) -> bool:
+        """Whether a word that is positive semi-definite by its form is not zero."""
+        form = semidefinite_form(self.alphabet, word)
+        if form is None:
+            return False
+        self._definite_sums(form.definite)
+        return self.injective(form.definite) and self.nonzero_product((*form.halves, *form.half))
 
     def definite(self, word: Word) -> bool:
         """Whether a word is positive definite; what makes a matrix M in it invertible is assumed where M shows it."""
         form = semidefinite_form(self.alphabet, word)
         if form is None:
             return False
-        for letter in form.definite:
-            if isinstance(letter, InverseLetter):
-                self._definite_sum(letter.argument)
+        self._definite_sums(form.definite)
         return self.injective((*form.definite, *form.halves, *form.half))
 
     def faithful_square(self, word: Word, family: Kind) -> bool:
@@ -133,19 +193,33 @@ class Ranks:
 
     def positive(self, scalars: Word) -> bool:
         """Whether a product of scalars is positive."""
-        return is_nonnegative(self.alphabet, scalars) and all(map(self._nonzero, scalars))
+        return is_nonnegative(self.alphabet, scalars) and self.nonzero_scalars(scalars)
+
+    def nonzero_scalars(self, scalars: Word) -> bool:
+        """Whether no scalar is zero."""
+        return all(map(self._nonzero, scalars))
 
     def _nonzero(self, letter: Letter) -> bool:
         if isinstance(letter, InverseScalar):
             return True
+        if isinstance(letter, ScalarSymbol):
+            if letter.name in self.shapes:
+                self._assume_whole(letter.name)
+            return letter.name in self.shapes or self.alphabet.kind(letter.name) is Kind.POSITIVE
         if not isinstance(letter, TraceLetter):
-            return isinstance(letter, ScalarSymbol) and self.alphabet.kind(letter.name) is Kind.POSITIVE
-        state = self.state()
+            return False
+        before, found = self.state(), []
         for word in semidefinite_rotations(self.alphabet, letter):
-            if self.definite(word):
-                return True
-            self.back(state)
-        return False
+            after = self._tried(lambda word=word: self._nonzero_form(word), before)  # type: ignore[misc]
+            found += [] if after is None else [after]
+        if found:
+            self.back(min(found, key=_strength))
+        return bool(found)
+
+    def _definite_sums(self, letters: Word) -> None:
+        for letter in letters:
+            if isinstance(letter, InverseLetter):
+                self._definite_sum(letter.argument)
 
     def _definite_sum(self, polynomial: Polynomial) -> None:
         state = self.state()
@@ -191,6 +265,13 @@ class Ranks:
             return False
         rank = "row" if letter.transposed else "column"
         return self.full.setdefault(letter.name, rank) == rank
+
+
+def _strength(state: State) -> tuple[int, int, int]:
+    """What is assumed, strongest first, so that the least can be chosen."""
+    full, nonzero = state
+    parts = sum(what != WHOLE for what, _ in nonzero)
+    return len(full), parts, len(nonzero) - parts
 
 
 def _is_part(letter: Letter) -> bool:
