@@ -12,7 +12,7 @@ from typing import Any
 from quotientgeo.errors import ArgumentError
 from quotientgeo.parameters import bound_module
 
-_NEEDED = ("NAME", "FACTORS", "inner", "gradient", "vertical", "momentum", "acceleration")
+_NEEDED = ("NAME", "FACTORS", "inner", "gradient", "vertical", "momentum", "horizontal", "acceleration", "christoffel")
 
 
 def generated_module(geometry: Any, parameters: Mapping[str, float] | None = None) -> ModuleType:

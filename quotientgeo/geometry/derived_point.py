@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from quotientgeo.errors import ShapeError
-from quotientgeo.geometry import derived_projection
 from quotientgeo.geometry.derived_module import generated_module
 
 Factors = tuple[Tensor, ...]
@@ -111,37 +110,20 @@ class PointGeometry:
         return _as_tuple(self.module.momentum(*x, *xi))
 
     def project(self, point: Sequence[Tensor], xi: Sequence[Tensor]) -> Factors:
-        """Horizontal part of a tangent, orthogonal in the metric.
-
-        By the module's ``horizontal``; where it has none, by conjugate gradients on X -> momentum(vertical(X)).
-
-        Raises:
-            NonFiniteError: conjugate gradients do not converge at this point.
-        """
+        """Horizontal part of a tangent, orthogonal in the metric."""
         return self._project(*self._aligned(point, xi))
 
     def _project(self, x: Factors, xi: Factors) -> Factors:
-        if hasattr(self.module, "horizontal"):
-            return tuple(self.module.horizontal(*x, *xi))
-        part = self._vertical_of(x, self._momentum(x, xi))
-        return tuple(t - v for t, v in zip(xi, part, strict=True))
+        return tuple(self.module.horizontal(*x, *xi))
 
     @property
     def _projection_is_a_formula(self) -> bool:
         """Whether ``horizontal`` solves nothing at run time, so that its derivative costs little more than itself."""
-        return hasattr(self.module, "horizontal") and not hasattr(self.module, "_vertical_part")
+        return not hasattr(self.module, "_vertical_part")
 
     def _vertical_of(self, x: Factors, momentum: Factors) -> Factors:
-        """The vertical tangent of this momentum, one tensor per group."""
-        module = self.module
-        if hasattr(module, "_vertical_part"):
-            return tuple(module.vertical(*x, *_as_tuple(module._vertical_part(*x, *momentum))))
-        fixed = tuple(t.detach() for t in x)
-
-        def gram_at(point: Factors) -> Callable[[Factors], Factors]:
-            return lambda X: _as_tuple(module.momentum(*point, *module.vertical(*point, *X)))
-
-        return tuple(module.vertical(*x, *derived_projection.algebra_element(gram_at(x), gram_at(fixed), momentum)))
+        """The vertical tangent of this momentum, one tensor per group, by the solve that ``horizontal`` makes."""
+        return tuple(self.module.vertical(*x, *_as_tuple(self.module._vertical_part(*x, *momentum))))
 
     def acceleration(self, point: Sequence[Tensor], xi: Sequence[Tensor]) -> Factors:
         """-Gamma(xi, xi): second time derivative of the geodesic through the point with velocity xi."""
@@ -149,25 +131,11 @@ class PointGeometry:
         return tuple(self.module.acceleration(*x, *v))
 
     def christoffel(self, point: Sequence[Tensor], xi: Sequence[Tensor], eta: Sequence[Tensor]) -> Factors:
-        """Gamma(xi, eta), symmetric and bilinear; the covariant derivative of a field along a curve is eta' + Gamma(x', eta).
-
-        By the module's ``christoffel``; where it has none, by polarisation of the acceleration.
-        """
+        """Gamma(xi, eta), symmetric and bilinear; the covariant derivative of a field along a curve is eta' + Gamma(x', eta)."""
         return self._christoffel(*self._aligned(point, xi, eta))
 
     def _christoffel(self, x: Factors, xi: Factors, eta: Factors) -> Factors:
-        if hasattr(self.module, "christoffel"):
-            return tuple(self.module.christoffel(*x, *xi, *eta))
-        a, b = (
-            self._length(x, xi),
-            self._length(x, eta),
-        )  # brought to one length, so that the difference keeps its digits
-        usable = (a > 0) & (b > 0) & a.isfinite() & b.isfinite()
-        scale = torch.where(usable, a / torch.where(usable, b, 1.0), 1.0)[..., None, None]
-        eta = tuple(scale * t for t in eta)
-        plus = self.module.acceleration(*x, *(s + t for s, t in zip(xi, eta, strict=True)))
-        minus = self.module.acceleration(*x, *(s - t for s, t in zip(xi, eta, strict=True)))
-        return tuple((m - p) / (4 * scale) for p, m in zip(plus, minus, strict=True))
+        return tuple(self.module.christoffel(*x, *xi, *eta))
 
     def _length(self, x: Factors, xi: Factors) -> Tensor:
         """Length of a tangent as a constant."""

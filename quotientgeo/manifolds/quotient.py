@@ -269,10 +269,12 @@ class QuotientManifold(geoopt.Manifold):
 
     def expmap_transp(self, x: Tensor, u: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
         """(expmap(x, u), v carried there): parallel in the quotient for "exact" geodesics, projected for Taylor polynomials."""
-        y = self.expmap(x, u)
         if self.geodesic != "exact":
+            y = self.expmap(x, u)
             return y, self.transp(x, y, v)
-        return y, self._pack(self.geometry.transport(*self._factors(x, u, v)).tangent, x, u, v)
+        moved = self.geometry.transport(*self._factors(x, u, v))
+        y = self.expmap(x, u) if self.geometry.attached else self._pack(moved.point, x, u)
+        return y, self._pack(moved.tangent, x, u, v)
 
     def retr_transp(self, x: Tensor, u: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
         """The same as ``expmap_transp``."""

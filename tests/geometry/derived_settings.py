@@ -18,11 +18,13 @@ import quotientgeo.catalogue
 from quotientgeo.geometry.derived import Derived
 from quotientgeo.geometry.derived_closed import admitted_sizes
 from quotientgeo.geometry.derived_samples import numeric_shapes, random_factors, random_tangent
+from quotientgeo.parameters import bound_module
 
 Factors = tuple[Tensor, ...]
 CATALOGUE = sorted(path.parent.name for path in Path(quotientgeo.catalogue.__file__).parent.glob("*/generated.py"))
 
 
+VALUE = 0.3  # of every parameter
 SMALL = 1e-3  # well below the entries of any tangent here
 
 
@@ -32,7 +34,9 @@ def sizes_of(name: str) -> dict[str, int]:
 
 
 def generated(name: str) -> ModuleType:
-    return import_module(f"quotientgeo.catalogue.{name}.generated")
+    """The generated module, at VALUE where its metric has parameters."""
+    module = import_module(f"quotientgeo.catalogue.{name}.generated")
+    return bound_module(module, dict.fromkeys(getattr(module, "PARAMETERS", ()), VALUE))
 
 
 def with_fault(module: ModuleType, **functions: Callable[..., Any]) -> ModuleType:

@@ -22,17 +22,14 @@ from quotientgeo.errors import (
     CertificateError,
     GeodesicAccuracyError,
     GeodesicCollapseError,
-    NonFiniteError,
     ShapeError,
 )
 from quotientgeo.geometry import derived_flow
 from quotientgeo.geometry.derived import Derived
-from quotientgeo.geometry.derived_projection import conjugate_gradients
 from quotientgeo.geometry.derived_samples import random_factors, random_tangent
 from tests.geometry.derived_settings import Setting, flat, gap, generated, plus, scaled, with_fault
 
 METRICS = ("invariant", "mixed")
-SOLVED = ("horizontal", "_vertical_part")  # what solves for the vertical part in a generated module
 
 
 def pair(metric: str, **functions) -> Derived:
@@ -74,97 +71,20 @@ def test_pairs_agree_with_the_hand_made_geometry(case) -> None:
     assert float((at.norm(x, xi) - manifold.norm(X, U)).abs().max()) < 1e-12
 
 
-# --- projection without a generated formula ---
+# --- transport ---
 
 
-def without(metric: str, *names: str) -> Derived:
-    module = with_fault(generated(f"gl_pair_{metric}"))
-    for name in names:
-        module.__dict__.pop(name, None)
-    return Derived(module)
-
-
-@pytest.mark.parametrize("metric", METRICS)
-def test_conjugate_gradients_and_polarisation_take_the_place_of_formulas(metric) -> None:
-    at, setting = without(metric, *SOLVED, "christoffel"), Setting(f"gl_pair_{metric}")
-    x = setting.point()
-    xi, eta = setting.tangent(x), setting.tangent(x, 0.2, 2)
-    manifold = qg.GLPair(*(s[0] for s in setting.shapes), metric=metric)
-    wanted = manifold.unpack_tensor(manifold.proju(torch.cat(x, -2), torch.cat(xi, -2)))
-    assert gap(at.project(x, xi), wanted) < 1e-12
-    tiny = at.christoffel(x, xi, scaled(1e-9, eta))  # brought to one length before the difference is taken
-    assert gap(scaled(1e9, tiny), at.christoffel(x, xi, eta)) < 1e-12
-    assert float(flat(at.christoffel(x, xi, scaled(0.0, eta))).abs().max()) == 0.0
-    sound = setting.geometry
-    assert gap(at.christoffel(x, xi, eta), sound.christoffel(x, xi, eta)) < 1e-11
-
-
-@pytest.mark.parametrize("metric", METRICS)
-def test_the_two_equations_of_transport_are_one(metric) -> None:
-    """With the derivative of the projection where that is a formula, else with the derivative of the momentum and a solve."""
-    setting = Setting(f"gl_pair_{metric}")
+@pytest.mark.parametrize("name", ["gl_pair_invariant", "orthogonal_pair_euclidean"])
+def test_the_two_equations_of_transport_are_one(name) -> None:
+    """With the derivative of the momentum where the projection is solved for, else with that of the projection."""
+    setting = Setting(name)
     x = setting.point()
     xi, eta = setting.horizontal(x), setting.horizontal(x, stream=2)
-    only_formula = with_fault(without(metric, *SOLVED).module, horizontal=generated(f"gl_pair_{metric}").horizontal)
-    geometries = (setting.geometry, without(metric, *SOLVED), Derived(only_formula))
-    rates = [at._parallel_in_quotient(x, xi, eta) for at in geometries]
-    assert gap(rates[1], rates[0]) < 1e-11
-    assert gap(rates[2], rates[0]) < 1e-11
-    assert gap(geometries[0]._parallel_in_total(x, xi, eta), rates[0]) > 1e-2
-
-
-@pytest.mark.parametrize("metric", METRICS)
-def test_transport_through_a_solve_can_be_differentiated(metric) -> None:
-    at, setting = without(metric, *SOLVED), Setting(f"gl_pair_{metric}", batch=())
-    x = setting.point()
-    inputs = tuple(t.requires_grad_() for t in (*x, *setting.tangent(x), *setting.tangent(x, stream=2)))
-    assert gradcheck(
-        lambda G, H, a, b, c, d: at.transport((G, H), (a, b), (c, d), steps=1).tangent, inputs, fast_mode=True
-    )
-
-
-@pytest.mark.parametrize("metric", METRICS)
-def test_the_projection_by_conjugate_gradients_can_be_differentiated_twice(metric) -> None:
-    at, setting = without(metric, *SOLVED), Setting(f"gl_pair_{metric}", batch=())
-    x = setting.point()
-    inputs = tuple(t.requires_grad_() for t in (*x, *setting.tangent(x)))
-
-    def project(G, H, a, b):
-        return at.project((G, H), (a, b))
-
-    assert gradcheck(project, inputs, fast_mode=True)
-    assert gradgradcheck(project, inputs, atol=1e-5, fast_mode=True)
-
-
-def test_conjugate_gradients_solve_singular_systems_and_notice_unsolvable_ones() -> None:
-    A = torch.diag(torch.tensor([3.0, 1e-3, 0.0], dtype=torch.float64))
-    b = torch.tensor([[[1.0], [2.0], [0.0]], [[0.0], [0.0], [0.0]]], dtype=torch.float64)
-    (x,) = conjugate_gradients(lambda p: (A @ p[0],), (b,))
-    assert torch.allclose(x[..., 0], torch.tensor([[1 / 3, 2e3, 0.0], [0.0, 0.0, 0.0]], dtype=torch.float64), rtol=1e-9)
-    with pytest.raises(NonFiniteError, match="did not converge"):
-        conjugate_gradients(lambda p: (A @ p[0],), (torch.ones(3, 1, dtype=torch.float64),))
-
-
-def test_the_derivative_where_only_a_subalgebra_acts_is_refused_and_not_wrong() -> None:
-    """Rotations, without a generated projection: the gradient leaves the skew matrices, where the inverse is defined."""
-    module = ModuleType("rotations")
-    exec(
-        "NAME, FACTORS = 'rotations', {'G': ('n', 'h')}\n"
-        "def inner(G, a, b): return (a * b).sum((-2, -1))\n"
-        "def gradient(G, d): return (d,)\n"
-        "def vertical(G, X): return (G @ X.mT,)\n"
-        "def momentum(G, a):\n    M = a.mT @ G\n    return (M - M.mT) / 2\n"
-        "def acceleration(G, a): return (0 * a,)\n",
-        module.__dict__,
-    )
-    at = Derived(module)
-    G, xi = random_factors([(5, 3)])[0], torch.randn(5, 3, dtype=torch.float64)
-    (once,) = at.project((G,), (xi,))
-    X = torch.randn(3, 3, dtype=torch.float64)
-    assert float((once * (G @ (X - X.mT))).sum().abs()) < 1e-12
-    (free,) = at.project((G.requires_grad_(),), (xi,))
-    with pytest.raises(AbsentOperationError, match="horizontal"):
-        free.sum().backward()
+    as_formula = with_fault(generated(name))
+    del as_formula._vertical_part  # ``horizontal`` finds its own in the module it comes from
+    solved, direct = (at._parallel_in_quotient(x, xi, eta) for at in (setting.geometry, Derived(as_formula)))
+    assert gap(direct, solved) < 1e-11
+    assert gap(setting.geometry._parallel_in_total(x, xi, eta), solved) > 1e-2
 
 
 # --- geodesics ---
@@ -358,6 +278,11 @@ def test_arguments_that_mean_nothing_are_refused() -> None:
         at.trajectory(x, x, [[1.0]])
     with pytest.raises(ArgumentError, match="neither a derived geometry"):
         Derived(torch)
+    for name in ("horizontal", "christoffel"):
+        short = with_fault(generated("gl_pair_invariant"))
+        delattr(short, name)
+        with pytest.raises(ArgumentError, match=f"it has no {name}"):
+            Derived(short)
     short = with_fault(generated("gl_pair_invariant"))
     del short.taylor_4
     with pytest.raises(AbsentOperationError, match="taylor_4"):

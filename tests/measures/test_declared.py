@@ -242,6 +242,12 @@ def two_rotations() -> Loaded:
     """W -> A W B' with the flat metric: no linear map commutes with it but multiples of the identity."""
     module = ModuleType("rotated")
     straight = lambda W, xi: (W + xi,)  # noqa: E731
+
+    def horizontal(W: Tensor, xi: Tensor) -> tuple[Tensor]:
+        """Changes of the singular values."""
+        U, _, Vh = torch.linalg.svd(W, full_matrices=False)
+        return (U @ torch.diag_embed((U.mT @ xi @ Vh.mT).diagonal(dim1=-2, dim2=-1)) @ Vh,)
+
     module.__dict__.update(
         NAME="rotated",
         FACTORS={"W": ("h", "k")},
@@ -250,7 +256,9 @@ def two_rotations() -> Loaded:
         gradient=lambda W, d: (d,),
         vertical=lambda W, X, Y: (X @ W - W @ Y,),
         momentum=lambda W, xi: ((xi @ W.mT - W @ xi.mT) / 2, (xi.mT @ W - W.mT @ xi) / 2),
+        horizontal=horizontal,
         acceleration=lambda W, xi: (torch.zeros_like(W + xi),),
+        christoffel=lambda W, xi, eta: (torch.zeros_like(W + xi + eta),),
         **{f"taylor_{k}": straight for k in range(1, 5)},
     )
     return Loaded(module, (qg.Orthogonal("h"), qg.Orthogonal("k")))
