@@ -78,10 +78,11 @@ def _derived(file: PythonFile, symmetry: Symmetry, metric: Metric) -> Geometry:
     if broken:
         first = broken[0]
         witness = f"; {first.witness}" if first.witness else ""
+        advice = f"; what to do: {first.advice}" if first.advice else ""
         more = f"; and also {', '.join(claim.name for claim in broken[1:])}" if broken[1:] else ""
         raise CertificateError(
             f"{geometry.name}: {len(broken)} of {len(list(geometry.certificate))} claims do not hold: {first.name} "
-            f"({first.statement}) is {first.status}{witness}{more}"
+            f"({first.statement}) is {first.status}{witness}{advice}{more}"
         )
     return geometry
 

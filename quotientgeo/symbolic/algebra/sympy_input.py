@@ -26,6 +26,7 @@ _ADVICE: tuple[tuple[type, str], ...] = (
     (sp.MatrixBase, "explicit matrices are not supported: write matrix symbols, for formulas that hold at all sizes"),
     (MatrixElement, "single entries are not supported: write Trace(...) of a product"),
     (sp.Sum, "sums over indices are not supported: write a trace of a product"),
+    (sp.Pow, "only integer powers of scalars are supported"),
     (sp.Function, "only sums, products and integer powers of Trace(...) and of scalar symbols are supported"),
 )
 

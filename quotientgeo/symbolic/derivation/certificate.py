@@ -1,7 +1,8 @@
 """Claims, how each was confirmed, and the witness where one is false.
 
 Words are used strictly. "Proven for all sizes" is level (a): a normal form that is zero; for positive definiteness a sum of
-squares, and for a free action formulas that give X = 0 one after another. "Proven for sizes ..." is level (c), a polynomial
+squares, and for a free action formulas that give X = 0 one after another. Of a closed form of geodesics it is level (f), from the
+formula of the acceleration: SymPy reduces what is left of the geodesic equation to zero, in every inner product space. "Proven for sizes ..." is level (c), a polynomial
 identity in the entries. Everything else is "tested", whatever its odds.
 """
 
@@ -17,6 +18,18 @@ from quotientgeo.errors import CertificateError
 
 _SHOWN = 3  # claims that an error message spells out
 _LONG = 200  # characters of a formula that text shows; the record has all of them
+
+
+_ADVICE = {
+    "action_identity": "write an action that leaves every factor as it is where the element is the identity of the group",
+    "action_composition": "write inverses and transposes so that two moves are one, as G A^-1 and H A' for G H'",
+    "action_free": "leave out elements that act alike (a smaller group), or the factor that nothing moves",
+    "preserved": "correct the action or the preserved quantity, or declare the subgroup that does preserve it",
+    "vertical_in_kernel": "correct the action or the preserved quantity, or declare the subgroup that does preserve it",
+    "metric_symmetric": "add the same term with its two tangents exchanged, and halve both",
+    "metric_positive_definite": "give each factor a term with its own tangents and a positive weight, such as a Gram matrix",
+    "invariance": "weigh tangents by something that moves against them, such as (G' G)^-1 or H' H; search_metrics finds metrics",
+}
 
 
 class Level(StrEnum):
@@ -36,7 +49,7 @@ METHOD = {
     Level.COMPONENT: "polynomial identity in the matrix entries",
     Level.RATIONAL: "exact rational numbers with dual numbers at random points",
     Level.AUTODIFF: "reverse-mode automatic differentiation of the declaration in float64",
-    Level.SYMPY: "SymPy's own derivative of a trace",
+    Level.SYMPY: "SymPy by itself: its own derivative of a trace; a closed form inserted into the geodesic equation",
 }
 
 
@@ -76,21 +89,28 @@ class LevelResult:
 
 @dataclass(frozen=True)
 class Witness:
-    """A point at which the two sides of a false claim differ; every value is exact, so anyone can evaluate it."""
+    """A point at which the two sides of a false claim differ; every value is exact, so anyone can evaluate it.
+
+    ``place`` says which equation, where the claim has one for each factor or preserved quantity.
+    """
 
     sizes: dict[str, int]
     values: dict[str, Any]  # letter -> nested list of exact numbers as text
     left: Any
     right: Any
+    place: str = ""
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data."""
-        return {"sizes": self.sizes, "values": self.values, "left": self.left, "right": self.right}
+        place = {"place": self.place} if self.place else {}
+        return {"sizes": self.sizes, "values": self.values, **place, "left": self.left, "right": self.right}
 
     def __str__(self) -> str:
         sizes = ", ".join(f"{name} = {size}" for name, size in self.sizes.items())
         values = "; ".join(f"{name} = {_matrix_text(value)}" for name, value in self.values.items())
-        return f"at {sizes}: {values}: left side {_matrix_text(self.left)}, right side {_matrix_text(self.right)}"
+        of = f" for {self.place}" if self.place else ""
+        sides = f"left side{of} {_matrix_text(self.left)}, right side {_matrix_text(self.right)}"
+        return f"at {sizes}: {values}: {sides}"
 
 
 def _matrix_text(value: Any) -> str:
@@ -114,6 +134,11 @@ class Claim:
         """No level refutes it, and at least one confirms it."""
         outcomes = {result.outcome for result in self.levels}
         return Outcome.FALSE not in outcomes and bool(outcomes & {Outcome.PROVEN, Outcome.TESTED})
+
+    @property
+    def advice(self) -> str:
+        """What to do where the claim is false and it is about the declaration; otherwise empty."""
+        return _ADVICE.get(self.name, "") if self.status == "false" else ""
 
     @property
     def confirmed_by(self) -> tuple[Level, ...]:
@@ -146,6 +171,7 @@ class Claim:
         lines += [f"    {_shortened(self.formula)}"] if self.formula else []
         lines += [f"    {result}" for result in self.levels]
         lines += [f"    witness {self.witness}"] if self.witness else []
+        lines += [f"    what to do: {self.advice}"] if self.advice else []
         return "\n".join(lines)
 
 

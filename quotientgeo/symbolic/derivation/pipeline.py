@@ -192,7 +192,8 @@ def _require_metric(declared: Geometry) -> None:
         witness = certificate[claim].witness
         where = f"; witness {witness}" if witness else ""
         statement = certificate[claim].statement
-        raise CertificateError(f"{declared.name}: the metric is not {what}: {statement} is false{where}")
+        advice = f"; what to do: {certificate[claim].advice}"
+        raise CertificateError(f"{declared.name}: the metric is not {what}: {statement} is false{where}{advice}")
 
 
 def _declared_preserved(symmetry: Symmetry, alphabet: Alphabet) -> Iterable[Formula]:

@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterator, Mapping
 from fractions import Fraction
 from typing import Any
 
+import torch
+
 from quotientgeo.symbolic.algebra import Dimension
 from quotientgeo.symbolic.algebra.parts import coordinate_pairs
 from quotientgeo.symbolic.derivation.calculus import Calculus, Reading, Values, Variable
@@ -28,6 +30,7 @@ from quotientgeo.symbolic.derivation.levels.points import (
 from quotientgeo.symbolic.derivation.levels.reading import Evaluation
 from quotientgeo.symbolic.derivation.statements import Statement
 
+_DRAWS = 20  # of a witness whose group elements shall belong to the group
 _REACH = 12  # largest entry at a test point: small ones are symmetric, or alike, too often by chance
 
 
@@ -271,15 +274,39 @@ def find_witness(geometry: Geometry, statement: Statement) -> Witness | None:
     choices = [(1, 1, 1), (1, 1, 3), (1, 2, 3), (2, 2, 2), (2, 3, 3), (2, 3, 3), (3, 4, 5)]
     for trial, (group, first, reach) in enumerate(choices):
         sizes = assign_sizes(geometry, group, first)
-        try:
-            calculus, pairs = evaluate_sides(geometry, statement, sizes, ("witness", trial), reach)
-        except ZeroDivisionError:
-            continue
-        for left, right in pairs:
-            if left != right:
-                values = {name: _text(_real(value)) for name, value in calculus.variables.items()}
-                return Witness(named_sizes(sizes), values, _scalar_text(left), _scalar_text(right))
+        for again in range(_DRAWS):
+            seed = ("witness", trial, again) if again else ("witness", trial)
+            try:
+                calculus, pairs = evaluate_sides(geometry, statement, sizes, seed, reach)
+            except ZeroDivisionError:
+                break
+            if not _elements_belong(geometry, calculus):  # a negative number in a positive diagonal: drawn again
+                continue
+            for i, (left, right) in enumerate(pairs):
+                if left != right:
+                    values = {name: _text(_real(value)) for name, value in calculus.variables.items()}
+                    place = _place(geometry, statement, i, len(pairs))
+                    return Witness(named_sizes(sizes), values, _scalar_text(left), _scalar_text(right), place)
+            break
     return None
+
+
+def _elements_belong(geometry: Geometry, calculus: RationalCalculus) -> bool:
+    """Whether the group elements that were drawn are elements of the numeric groups; their kinds say less."""
+    for element, group in zip(geometry.names.elements, geometry.symmetry.groups, strict=True):
+        for name in (element, geometry.names.other_element(element)):
+            if name in calculus.variables and hasattr(group, "contains"):
+                rows = [[float(a) for a in row] for row in _real(calculus.variables[name])]
+                if not bool(group.contains(torch.tensor(rows, dtype=torch.float64))):
+                    return False
+    return True
+
+
+def _place(geometry: Geometry, statement: Statement, i: int, count: int) -> str:
+    """Which equation of a claim that has several: that of a factor, or of something that is preserved."""
+    if statement.name in ("preserved", "vertical_in_kernel"):
+        return geometry.preserved[i].name if len(geometry.preserved) > 1 else ""
+    return list(geometry.factors)[i] if count == len(geometry.factors) > 1 else ""
 
 
 def _text(value: list[list[Fraction]]) -> list[list[str]]:
