@@ -16,6 +16,11 @@ def worst(value: torch.Tensor, scale: torch.Tensor) -> float:
     return float((value.abs() / scale.clamp_min(SMALL**2)).max())
 
 
+def joined(*parts: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, ...]:
+    """Points or tangents as one batch."""
+    return tuple(torch.stack(same) for same in zip(*parts, strict=True))
+
+
 def the_metric_is_an_invariant_inner_product(setting: Setting) -> None:
     at, x = setting.geometry, setting.point()
     xi, eta, A = setting.tangent(x, stream=1), setting.tangent(x, stream=2), setting.element()
@@ -148,18 +153,19 @@ def quotient_transport_is_parallel(setting: Setting) -> None:
     at, x, A, steps = setting.geometry, setting.point(), setting.element(), 24
     xi = setting.horizontal(x, 0.05)
     eta, zeta = setting.horizontal(x, 0.05, 2), setting.horizontal(x, 0.05, 3)
-    end, velocity, carried = at.transport(x, xi, eta, steps=steps)
-    other = at.transport(x, xi, zeta, steps=steps).tangent
+    both = plus(eta, zeta, 2.0)
+    points, ways = joined(*[x] * 4, A(x)), joined(*[xi] * 4, A.tangent(xi))  # one integration for all
+    moved = at.transport(points, ways, joined(eta, zeta, both, xi, A.tangent(eta)), steps=steps)
+    end, velocity = (tuple(t[0] for t in part) for part in moved[:2])
+    carried, other, together, along, there = (tuple(t[i] for t in moved.tangent) for i in range(5))
     norm = at.norm(x, eta) * at.norm(x, zeta)
     assert worst(at.inner(end, carried, other) - at.inner(x, eta, zeta), norm) < 1e-9
     assert worst(at.inner(end, carried) - at.inner(x, eta), at.inner(x, eta)) < 1e-9
     for J in at.momentum(end, carried):
         assert worst(J, (at.norm(x, eta) * at.norm(x, x))[..., None, None]) < 1e-9
-    both = at.transport(x, xi, plus(eta, zeta, 2.0), steps=steps).tangent
-    assert gap(both, plus(carried, other, 2.0)) < 1e-9
-    assert gap(at.transport(x, xi, xi, steps=steps).tangent, velocity) < 1e-9
-    moved = at.transport(A(x), A.tangent(xi), A.tangent(eta), steps=steps).tangent
-    assert gap(moved, A.tangent(carried)) < 1e-9
+    assert gap(together, plus(carried, other, 2.0)) < 1e-9
+    assert gap(along, velocity) < 1e-9
+    assert gap(there, A.tangent(carried)) < 1e-9
     half = at.transport(x, scaled(0.5, xi), eta, steps=steps // 2)
     again = at.transport(half.point, half.velocity, half.tangent, steps=steps // 2).tangent
     assert gap(again, carried) < 1e-9

@@ -11,6 +11,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import pytest
 import torch
 from torch import Tensor
 
@@ -23,6 +24,21 @@ from quotientgeo.parameters import bound_module
 Factors = tuple[Tensor, ...]
 CATALOGUE = sorted(path.parent.name for path in Path(quotientgeo.catalogue.__file__).parent.glob("*/generated.py"))
 
+# One of each kind of group and of each way to the formulas (closed, solved for, implicit): what is dear runs on these each time,
+# on the whole catalogue where minutes may be spent.
+REPRESENTATIVES = (
+    "diagonal_network_mixed",
+    "gl_pair_damped",
+    "gl_pair_invariant",
+    "gl_pair_mixed",
+    "layer_rescaling_mixed",
+    "linear_chain_invariant",
+    "neuron_rescaling_mixed",
+    "orthogonal_pair_euclidean",
+    "rope_pair_mixed",
+    "value_bias_flat",
+)
+DEAR = [name if name in REPRESENTATIVES else pytest.param(name, marks=pytest.mark.slow) for name in CATALOGUE]
 
 VALUE = 0.3  # of every parameter
 SMALL = 1e-3  # well below the entries of any tangent here

@@ -2,24 +2,48 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+
 import pytest
 import torch
 
 from quotientgeo.errors import QuotientgeoError
 from quotientgeo.geometry.derived import Derived
 from tests.geometry import derived_properties as properties
-from tests.geometry.derived_settings import CATALOGUE, Setting, generated, with_fault
+from tests.geometry.derived_settings import CATALOGUE, DEAR, REPRESENTATIVES, Setting, generated, with_fault
 
+INTEGRATED = (
+    properties.trajectories_commute_with_the_group,
+    properties.energy_momentum_and_horizontality_are_conserved,
+    properties.errors_fall_with_their_order,
+    properties.quotient_transport_is_parallel,
+    properties.the_covariant_derivative_of_what_is_transported_is_vertical,
+    properties.total_transport_preserves_inner_products,
+)
 INVARIANT, MIXED = (generated(f"gl_pair_{metric}") for metric in ("invariant", "mixed"))
 
 
 def test_the_catalogue_is_found() -> None:
-    assert {"gl_pair_invariant", "gl_pair_mixed"} <= set(CATALOGUE)
+    assert set(REPRESENTATIVES) <= set(CATALOGUE)
+    kinds = {name: kinds_of(name) for name in CATALOGUE}
+    assert {kind for name in REPRESENTATIVES for kind in kinds[name]} == {kind for k in kinds.values() for kind in k}
+
+
+def kinds_of(name: str) -> set[str]:
+    """Kinds of groups of a declaration."""
+    declaration = import_module(f"quotientgeo.catalogue.{name}.declaration")
+    return {type(group).__name__ for group in declaration.symmetry.groups}
 
 
 @pytest.mark.parametrize("name", CATALOGUE)
-@pytest.mark.parametrize("holds", properties.PROPERTIES, ids=lambda p: p.__name__)
+@pytest.mark.parametrize("holds", [p for p in properties.PROPERTIES if p not in INTEGRATED], ids=lambda p: p.__name__)
 def test_the_property_holds(holds, name) -> None:
+    holds(Setting(name))
+
+
+@pytest.mark.parametrize("name", DEAR)
+@pytest.mark.parametrize("holds", INTEGRATED, ids=lambda p: p.__name__)
+def test_the_property_of_what_is_integrated_holds(holds, name) -> None:
     holds(Setting(name))
 
 
