@@ -125,6 +125,7 @@ HELPERS = {
 
     NaN where they do not converge.
     """
+    given = inside(*given)  # rounding may have left that space
     solution = _refined(lambda rest: _Inverse.apply(still, inside, steps, *rest), moving, given)
     rest = tuple(a - b for a, b in zip(given, still(*solution), strict=True))
     failed = _dot(rest, rest) > torch.finfo(given[0].dtype).eps * _dot(given, given)
