@@ -275,14 +275,15 @@ def test_labels_are_different() -> None:
 
 
 def test_positive_numbers_need_no_rank() -> None:
-    """tr(W W') > 0 for W of any rank: the proof assumes one, so what it does not cover is tested."""
+    """tr(W W') > 0 for W of any rank other than zero: the proof assumes no more."""
     symmetry = Symmetry(
         "scales", group=Scaling(), factors={"a": ("n", 1), "W": ("n", "m")}, action=lambda c, a, W: (c * a, W / c)
     )
     found = search_metrics(symmetry, Words(length=0, powers=1))
-    signs = {term.text: term.sign.definiteness for term in found.of("a")}
-    assert signs["tr(W W') tr(xi_a' eta_a)"] is Definiteness.TESTED
-    assert signs["tr(a a')^-1 tr(xi_a' eta_a)"] is Definiteness.PROVEN
+    signs = {term.text: term.sign for term in found.of("a")}
+    assert signs["tr(W W') tr(xi_a' eta_a)"].definiteness is Definiteness.PROVEN
+    assert signs["tr(W W') tr(xi_a' eta_a)"].reason.endswith(", assuming W is not zero")
+    assert signs["tr(a a')^-1 tr(xi_a' eta_a)"].definiteness is Definiteness.PROVEN
 
 
 # what is refused

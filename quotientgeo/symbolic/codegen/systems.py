@@ -229,8 +229,8 @@ def _definiteness(geometry: Geometry) -> Callable[[Polynomial], bool]:
     vertical_steps(geometry, ranks)
 
     def definite(weight: Polynomial) -> bool:
-        known = ranks.state()
-        for word, _ in weight:
+        known, weight = ranks.state(), ranks.shifts.shifted(weight)
+        for word, _ in weight if is_semidefinite(weight) else ():
             scalars, matrices = split_scalars(word)
             if ranks.positive(scalars) and ranks.definite(matrices) and ranks.state() == known:
                 return True

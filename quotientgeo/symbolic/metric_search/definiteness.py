@@ -10,13 +10,14 @@ from typing import Any, NamedTuple
 
 import sympy as sp
 
-from quotientgeo.symbolic.algebra import InverseLetter, InverseScalar, Polynomial, TracePolynomial, trace
+from quotientgeo.symbolic.algebra import InverseLetter, InverseScalar, TracePolynomial, trace
 from quotientgeo.symbolic.declaration import Metric, Symmetry
 from quotientgeo.symbolic.derivation.certificate import Level, Witness
 from quotientgeo.symbolic.derivation.formula import ScalarFormula
 from quotientgeo.symbolic.derivation.geometry import Geometry
 from quotientgeo.symbolic.derivation.levels.positivity import check_positive
 from quotientgeo.symbolic.derivation.levels.ranks import Ranks
+from quotientgeo.symbolic.derivation.levels.shifts import Shifts
 from quotientgeo.symbolic.derivation.levels.squares import sum_of_squares
 from quotientgeo.symbolic.metric_search.places import Problem
 from quotientgeo.symbolic.metric_search.sampling import mostly_definite, negative_witness, samples
@@ -80,7 +81,7 @@ def geometry_of(problem: Problem, value: TracePolynomial, name: str = "form") ->
         metric=Metric(name, problem.symmetry, Inner(problem.symmetry, expression)),
         alphabet=problem.alphabet,
         side="left",
-        action=empty,
+        action=problem.action,
         preserved=(),
         inner=ScalarFormula("inner", arguments, value, expression),
         vertical=empty,
@@ -128,35 +129,26 @@ class _Squares(NamedTuple):
 
 
 def _by_squares(problem: Problem, factor: str, value: TracePolynomial) -> _Squares | None:
-    """The form as a sum of squares.
-
-    A factor with an affine action is read as what is moved linearly: a form that is positive at all points w + 1 is so at all w.
-    """
-    shifts = _shifts(problem)
-    back = {f: problem.alphabet[f] - shift for f, shift in shifts.items()}
-    geometry = geometry_of(problem, value.substitute(back) if back else value)
+    """The form as a sum of squares; a factor with an affine action is read as what is moved linearly."""
+    geometry = geometry_of(problem, value)
     ranks = Ranks(geometry)
     squares = sum_of_squares(geometry, ranks)
     if squares is None:
         return None
     assumed = ranks.assumptions()
     text = f"<xi, xi> = {squares}" + (f", assuming {', '.join(assumed)}" if assumed else "")
-    if shifts:
-        text += f"; here {', '.join(f'{f} stands for {problem.points[f]}' for f in shifts)}"
-    needs = frozenset(f for _, f in ranks.nonzero if f in shifts)
+    needs = frozenset(f for _, f in ranks.nonzero if f in ranks.shifts.points)
     return _Squares(text, factor not in squares.undecided, not any(map(problem.is_free, ranks.full)), needs)
-
-
-def _shifts(problem: Problem) -> dict[str, Polynomial]:
-    """1 for a factor w that stands as 1 + w."""
-    shifts = {f: point - problem.alphabet[f] for f, point in problem.points.items()}
-    return {f: shift for f, shift in shifts.items() if not shift.is_zero}
 
 
 def _divided(problem: Problem, value: TracePolynomial) -> frozenset[str]:
     """The factors with an affine action by which the form divides."""
     inverses = [letter for s in value.factors() for letter in (s, *getattr(s, "letters", ())) if _is_inverse(letter)]
-    return frozenset(f for f in _shifts(problem) if any(f in letter.argument.symbols() for letter in inverses))
+    return frozenset(
+        f
+        for f in Shifts(problem.alphabet, problem.points).points
+        if any(f in letter.argument.symbols() for letter in inverses)
+    )
 
 
 def _is_inverse(letter: Any) -> bool:

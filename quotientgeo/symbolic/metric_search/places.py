@@ -23,6 +23,8 @@ from quotientgeo.symbolic.algebra import (
 )
 from quotientgeo.symbolic.algebra.polynomial import symbols_of
 from quotientgeo.symbolic.declaration import Symmetry
+from quotientgeo.symbolic.derivation.formula import MatrixFormula
+from quotientgeo.symbolic.derivation.levels.shifts import linear_points
 
 MOST = 6_000  # words, and forms: more take minutes
 
@@ -80,6 +82,12 @@ class Problem:
         tangents = {factor: alphabet[names.tangent(factor)] for factor in names.factors}
         return cls(symmetry, alphabet, moved, {f: value.differential(tangents) for f, value in moved.items()})
 
+    @cached_property
+    def action(self) -> dict[str, MatrixFormula]:
+        """The moved factors as formulas."""
+        letters = (*self.symmetry.names.elements, *self.factors)
+        return {factor: MatrixFormula.derived("action", letters, moved) for factor, moved in self.moved.items()}
+
     @property
     def factors(self) -> tuple[str, ...]:
         """Names of the factors, in order."""
@@ -96,13 +104,7 @@ class Problem:
     @cached_property
     def points(self) -> dict[str, Polynomial]:
         """Each factor plus what makes an affine action linear: 1 + w where w is moved to A (1 + w) - 1."""
-        origin = {factor: self.alphabet.zero(self.symmetry.factors[factor]) for factor in self.factors}
-        out = {}
-        for factor, moved in self.moved.items():
-            at_origin = moved.substitute(origin)
-            fixed = {w: c for w, c in at_origin.terms.items() if not _names(w) & set(self.symmetry.names.elements)}
-            out[factor] = self.alphabet[factor] - Polynomial(self.alphabet, fixed, at_origin.shape)
-        return out
+        return linear_points(self.alphabet, self.moved, self.symmetry.names.elements)
 
     @cached_property
     def sides(self) -> dict[str, Sides]:

@@ -89,6 +89,11 @@ def gained(p: Any, a: Any, b: Any) -> Any:
     return Trace(DiagMatrix(p.w + ONES) ** -2 * a.w * b.w.T) + Trace(DiagMatrix(DiagonalOf(gram(p.V))).I * a.V.T * b.V)
 
 
+def gained_squared(p: Any, a: Any, b: Any) -> Any:
+    gain = DiagMatrix(p.w + ONES)
+    return Trace(gain**-2 * a.w * b.w.T) + Trace(gain**2 * a.V.T * b.V)
+
+
 def of_product(p: Any, a: Any, b: Any) -> Any:
     pair = sum(Trace(gram(x).I * y.T * z) for x, y, z in ((p.G, a.G, b.G), (p.H, a.H, b.H)))
     return pair + column(p.w, a.w, b.w) + Trace(a.b.T * b.b)
@@ -105,6 +110,7 @@ TRUE: dict[str, tuple[Symmetry, Inner]] = {
     "shift": (SHIFT, lambda p, a, b: Trace(a.b.T * b.b)),
     "rows": (ROWS, by_rows),
     "affine": (AFFINE, gained),
+    "affine squared": (AFFINE, gained_squared),
     "product": (PRODUCT, of_product),
 }
 

@@ -174,9 +174,10 @@ def test_signs_of_scalars(scalar: Any, expected: bool) -> None:
 
 def ranks() -> Ranks:
     """Of a group on n columns that is told nothing else."""
-    symmetry = SimpleNamespace(groups=())
     factors = {name: SHAPES[name] for name in ("G", "M", "u", "v")}
-    return Ranks(SimpleNamespace(alphabet=alphabet(), factors=factors, symmetry=symmetry))  # type: ignore[arg-type]
+    geometry = SimpleNamespace(alphabet=alphabet(), factors=factors, action={})
+    geometry.symmetry, geometry.names = SimpleNamespace(groups=()), SimpleNamespace(elements=())
+    return Ranks(geometry)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import numpy as np
@@ -9,11 +10,15 @@ import pytest
 from sympy import DiagMatrix, HadamardProduct, Trace
 
 from quotientgeo.groups import NonzeroDiagonal, Scaling, Translation
-from quotientgeo.symbolic.declaration import Symmetry
-from quotientgeo.symbolic.derivation import Outcome, certify, derive_formulas
+from quotientgeo.symbolic.declaration import Metric, Symmetry
+from quotientgeo.symbolic.derivation import Level, Outcome, certify, derive_formulas
 from quotientgeo.symbolic.derivation.levels.freeness import algebra_basis
 from quotientgeo.symbolic.derivation.levels.points import assign_sizes, number
+from quotientgeo.symbolic.derivation.levels.positivity import check_positive
+from quotientgeo.symbolic.derivation.levels.ranks import Ranks
+from quotientgeo.symbolic.derivation.levels.squares import sum_of_squares
 from tests.symbolic.derivation.elementwise import (
+    AFFINE,
     DIAGONAL,
     ROPE,
     SCALE,
@@ -36,7 +41,8 @@ ASSUMED = {
     "neuron": ("g is not zero",),
     "shift": (),
     "rows": ("no row of W is zero",),
-    "affine": ("no column of V is zero",),
+    "affine": ("no entry of 1 + w is zero",),
+    "affine squared": ("no entry of 1 + w is zero",),
     "product": ("full column rank of G, H", "w is not zero"),
 }
 
@@ -52,6 +58,23 @@ def test_true_declarations_are_proven_for_all_sizes(name: str) -> None:
         assert all(result.outcome in (Outcome.PROVEN, Outcome.TESTED) for result in claim.levels)
         assert len(claim.levels) >= 3
     assert certificate.assumptions[1:] == ASSUMED[name]
+
+
+def test_weights_are_read_in_what_is_moved_linearly() -> None:
+    """diag(1 + w)^2 is a square, as its expansion 1 + 2 w + w^2 does not show; 2 w + w^2 is none, and is negative somewhere."""
+    geometry = derive_formulas(*declared(*TRUE["affine squared"]))
+    assert str(sum_of_squares(geometry, Ranks(geometry))) == "|xi_V + xi_V diag(w)|^2 + |diag(xi_w) (I + diag(w))^-1|^2"
+
+    def weighed(p: Any, a: Any, b: Any) -> Any:
+        weight = 2 * DiagMatrix(p.w) + DiagMatrix(p.w) ** 2
+        return Trace(a.w.T * b.w) + Trace(weight * a.V.T * b.V)
+
+    read = Metric("weighed", AFFINE, weighed).read_inner(geometry.alphabet)
+    inner = dataclasses.replace(geometry.inner, expression=read[0], polynomial=read[1])
+    indefinite = dataclasses.replace(geometry, inner=inner)
+    assert sum_of_squares(indefinite, Ranks(indefinite)) is None
+    claim = check_positive(indefinite, [Level.NORMAL_FORM, Level.RATIONAL], Ranks(indefinite))
+    assert claim.status == "false"
 
 
 @pytest.mark.parametrize("name", ["rope invariant", "rope mixed", "product"])

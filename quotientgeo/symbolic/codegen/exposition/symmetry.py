@@ -198,7 +198,7 @@ class SymmetrySection:
         steps = fixing_steps(self._geometry, Ranks(self._geometry)) or []
         ones = self._geometry.symmetry.identity(s.alphabet)
         rows = [
-            rf"{s.line(step.formula)} = {s.symbol(step.factor)} \quad &\Longrightarrow \quad "
+            rf"{s.line(step.formula)} = {s.line(step.value)} \quad &\Longrightarrow \quad "
             rf"{s.symbol(step.letter)} = {'1' if one.shape == (1, 1) and not one.is_zero else s.line(one)}"
             for step in steps
             for one in [ones[step.letter]]

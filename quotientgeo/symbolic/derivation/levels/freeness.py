@@ -79,18 +79,19 @@ def check_free(geometry: Geometry, levels: list[Level], ranks: Ranks) -> Claim:
 
 
 class Step(NamedTuple):
-    """A formula l x r in which l and r' are injective, so that it fixes the letter x."""
+    """``formula`` = ``value``, where the formula is l x r, and l and r' are injective, so that it fixes the letter x."""
 
-    factor: str
     formula: Polynomial
     letter: str
+    value: Polynomial
 
 
 def vertical_steps(geometry: Geometry, ranks: Ranks) -> list[Step] | None:
     """The vertical formulas that give X = 0 one after another where they all vanish, or None."""
     alphabet = geometry.alphabet
     zeros = {x: alphabet.zero(alphabet.shape(x)) for x in geometry.names.algebra}
-    return _steps({f: v.polynomial for f, v in geometry.vertical.items()}, zeros, ranks)
+    formulas = {f: v.polynomial for f, v in geometry.vertical.items()}
+    return _steps(formulas, {f: alphabet.zero(v.shape) for f, v in formulas.items()}, zeros, ranks)
 
 
 def fixing_steps(geometry: Geometry, ranks: Ranks) -> list[Step] | None:
@@ -98,30 +99,41 @@ def fixing_steps(geometry: Geometry, ranks: Ranks) -> list[Step] | None:
     alphabet = geometry.alphabet
     reading = Reading(SymbolicCalculus(alphabet), geometry)
     ones = {e: value for e, value in reading.identity().items() if isinstance(value, Polynomial)}
-    return _steps({f: a.polynomial for f, a in geometry.action.items()}, ones, ranks)
+    points = {f: ranks.shifts.point(f) for f in geometry.action}
+    moved = {f: a.polynomial + points[f] - alphabet[f] for f, a in geometry.action.items()}
+    return _steps(moved, points, ones, ranks)
 
 
-def _steps(formulas: Mapping[str, Polynomial], values: Mapping[str, Polynomial], ranks: Ranks) -> list[Step] | None:
+def _steps(
+    formulas: Mapping[str, Polynomial],
+    sides: Mapping[str, Polynomial],
+    values: Mapping[str, Polynomial],
+    ranks: Ranks,
+) -> list[Step] | None:
+    """Of the formulas, each with what it equals, those that fix the letters one after another at ``values``."""
     before, unknown, out = ranks.state(), list(values), []
+    shifts = ranks.shifts
+    left = {factor: shifts.shifted(formula) for factor, formula in formulas.items()}
     while unknown:
-        candidates = (Step(f, formula, x) for f, formula in formulas.items() for x in unknown)
-        step = next((step for step in candidates if _isolates(step, unknown, ranks)), None)
-        if step is None:
+        candidates = ((f, x) for f in left for x in unknown)
+        found = next(((f, x) for f, x in candidates if _isolates(left[f], x, unknown, ranks)), None)
+        if found is None:
             ranks.back(before)
             return None
-        out.append(step)
-        unknown.remove(step.letter)
-        formulas = {f: formula.substitute({step.letter: values[step.letter]}) for f, formula in formulas.items()}
+        factor, letter = found
+        out.append(Step(shifts.restored(left[factor]), letter, sides[factor]))
+        unknown.remove(letter)
+        left = {f: formula.substitute({letter: values[letter]}) for f, formula in left.items()}
     return out
 
 
-def _isolates(step: Step, unknown: Sequence[str], ranks: Ranks) -> bool:
+def _isolates(formula: Polynomial, name: str, unknown: Sequence[str], ranks: Ranks) -> bool:
     """Whether the formula is one product that holds one unknown letter, once, between what leaves no other than zero."""
-    if len(step.formula) != 1:
+    if len(formula) != 1:
         return False
-    ((word, _),) = step.formula
+    ((word, _),) = formula
     places = [i for i, letter in enumerate(word) if set(symbols_of(letter)) & set(unknown)]
-    if len(places) != 1 or word[places[0]] not in _variants(step.formula.alphabet, step.letter):
+    if len(places) != 1 or word[places[0]] not in _variants(formula.alphabet, name):
         return False
     before = ranks.state()
     if _leaves_none(word, places[0], ranks):
@@ -162,7 +174,7 @@ def _by_formulas(geometry: Geometry, ranks: Ranks) -> LevelResult:
     def one(element: str) -> str:
         return "1" if geometry.kind(element) in SCALARS else "I"
 
-    text += "".join(f", {step.formula} = {step.factor} gives {step.letter} = {one(step.letter)}" for step in fixing)
+    text += "".join(f", {step.formula} = {step.value} gives {step.letter} = {one(step.letter)}" for step in fixing)
     return LevelResult(Level.NORMAL_FORM, Outcome.PROVEN, "all sizes", text)
 
 

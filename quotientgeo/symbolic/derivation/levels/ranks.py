@@ -27,6 +27,7 @@ from quotientgeo.symbolic.derivation.levels.forms import (
     semidefinite_rotations,
 )
 from quotientgeo.symbolic.derivation.levels.points import group_sizes
+from quotientgeo.symbolic.derivation.levels.shifts import Shifts, linear_points
 
 WHOLE = "factor"
 
@@ -34,7 +35,7 @@ State = tuple[Mapping[str, str], tuple[tuple[str, str], ...]]
 
 
 class Ranks:
-    """Collects what proofs assume of the factors.
+    """Collects what proofs assume of the factors; proofs read them ``shifted``, so 1 + w where that is moved linearly.
 
     ``full``: full ranks, one per factor: a factor is not tall in one place and wide in another. ``nonzero``: (what, factor)
     where no such thing of the factor is zero: "entry", "column", "row", "pair of columns" or "pair of rows"; or ``WHOLE``, where
@@ -45,6 +46,8 @@ class Ranks:
         self.alphabet = geometry.alphabet
         self.shapes: Mapping[str, Shape] = geometry.factors
         self.groups = group_sizes(geometry)
+        moved = {factor: formula.polynomial for factor, formula in geometry.action.items()}
+        self.shifts = Shifts(self.alphabet, linear_points(self.alphabet, moved, geometry.names.elements))
         self.full: dict[str, str] = {}  # factor -> "column" or "row"
         self.nonzero: dict[tuple[str, str], None] = {}
 
@@ -61,12 +64,12 @@ class Ranks:
         factors = list(self.shapes)
         out = []
         for rank in ("column", "row"):
-            names = [factor for factor in factors if self.full.get(factor) == rank]
+            names = [self.shifts.text(factor) for factor in factors if self.full.get(factor) == rank]
             out += [f"full {rank} rank of {', '.join(names)}"] if names else []
         for what in dict.fromkeys(what for what, _ in self.nonzero if what != WHOLE):
-            names = [factor for factor in factors if (what, factor) in self.nonzero]
+            names = [self.shifts.text(factor) for factor in factors if (what, factor) in self.nonzero]
             out.append(f"no {what} of {', '.join(names)} is zero")
-        return out + [f"{factor} is not zero" for factor in factors if self._only_whole(factor)]
+        return out + [f"{self.shifts.text(factor)} is not zero" for factor in factors if self._only_whole(factor)]
 
     def _only_whole(self, factor: str) -> bool:
         return factor not in self.full and {what for what, f in self.nonzero if f == factor} == {WHOLE}

@@ -15,7 +15,6 @@ from quotientgeo.symbolic.algebra import (
     Monomial,
     PartLetter,
     Polynomial,
-    ScalarLetter,
     ScalarSymbol,
     SymbolLetter,
     TraceLetter,
@@ -90,7 +89,21 @@ def kinetic(geometry: Geometry) -> TracePolynomial:
 
 def sum_of_squares(geometry: Geometry, ranks: Ranks) -> SumOfSquares | None:
     """<xi, xi> as a sum of squares, checked by normal form; ``ranks`` collects what the proof assumes."""
-    value, squares, weighted = kinetic(geometry), [], []
+    value, shifts = kinetic(geometry), ranks.shifts
+    found = _sum_of_squares(geometry, ranks, shifts.shifted(value))
+    if found is None:
+        return None
+    squares = [Square(c, shifts.restored(square)) for c, square in found.squares]
+    weighted = tuple(map(shifts.restored, found.weighted))
+    if _total(geometry, squares, weighted) != value:
+        return None
+    return found._replace(squares=squares, weighted=weighted)
+
+
+def _sum_of_squares(geometry: Geometry, ranks: Ranks, value: TracePolynomial) -> SumOfSquares | None:
+    """The same, unchecked, for a value in letters that are moved linearly."""
+    squares: list[Square] = []
+    weighted: list[TracePolynomial] = []
     cross: dict[Monomial, Fraction] = {}
     owners: list[tuple[str, bool]] = []  # of each square: its factor, and whether it is zero only where the tangent is
     definite: set[str] = set()
@@ -119,8 +132,6 @@ def sum_of_squares(geometry: Geometry, ranks: Ranks) -> SumOfSquares | None:
         if found is None:
             return None
         squares, definite = found
-    if _total(geometry, squares, weighted) != value:
-        return None
     undecided = [factor for factor in geometry.names.factors if factor not in definite]
     return SumOfSquares(squares, undecided, tuple(weighted), bool(cross))
 
@@ -278,7 +289,7 @@ def _squares(
     return [Square(abs(coefficient) * a * b, x * tangent * y.T) for a, x in left for b, y in right]
 
 
-def _names(geometry: Geometry, letter: ScalarLetter) -> set[str]:
+def _names(geometry: Geometry, letter: Letter) -> set[str]:
     return set(TracePolynomial(geometry.alphabet, {(letter,): Fraction(1)}).symbols())
 
 
