@@ -73,7 +73,7 @@ def test_the_index_lists_every_folder() -> None:
     assert [row.partition("[")[2].partition("]")[0] for row in rows] == ALL
 
 
-@pytest.mark.parametrize("seed", ["1", "4242"])
+@pytest.mark.parametrize("seed", [pytest.param("1", marks=pytest.mark.slow), "4242"])
 def test_everything_deleted_is_restored_byte_for_byte(tmp_path: Path, seed: str) -> None:
     root = bare_copy(tmp_path)
     done = run(root, seed=seed)
