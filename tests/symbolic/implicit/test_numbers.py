@@ -10,10 +10,12 @@ import pytest
 import torch
 from torch import Tensor
 
+from quotientgeo.geometry.derived import Derived
 from quotientgeo.symbolic.codegen.execution import module_from
 from quotientgeo.symbolic.codegen.module import module_source
 from tests.symbolic.implicit.declarations import METRICS, geometry
 from tests.symbolic.implicit.oracles import (
+    EPS,
     INNER,
     Factors,
     along,
@@ -177,3 +179,37 @@ def test_batches_broadcast_and_float32_stays(name: str) -> None:
         found = module.acceleration(*large[0], *large[1], many)
         single = module.acceleration(*(x[1, 2] for x in (*large[0], *large[1])), many[2])
         assert close_to(tuple(x[1, 2] for x in found), single)
+
+
+def test_christoffel_symbols_from_the_metric_alone_agree() -> None:
+    """The textbook's formula in explicit coordinates knows nothing of equations or solves."""
+    found, module = geometry("folded"), code("folded")
+    sizes = {"h": 1, "m": 2}
+    symbols = found.christoffel_symbols(**sizes)
+    generator = torch.Generator().manual_seed(1)
+    shapes = [(1, 1), (2, 1), (2, 1)]
+    p, xi, eta = (
+        tuple(torch.randn(*shape, generator=generator, dtype=torch.float64) for shape in shapes) for _ in range(3)
+    )
+    flat = [torch.cat([x.flatten() for x in part]).tolist() for part in (p, xi, eta)]
+    values = dict(zip(found.coordinates(**sizes), flat[0], strict=True))
+    entries = [float(entry.subs(values)) for entry in symbols.reshape(len(symbols))]
+    array = torch.tensor(entries, dtype=torch.float64).reshape(symbols.shape)
+    wanted = torch.einsum("kij,i,j->k", array, torch.tensor(flat[1]).double(), torch.tensor(flat[2]).double())
+    gamma = torch.cat([x.flatten() for x in module.christoffel(*p, *xi, *eta)])
+    assert torch.allclose(gamma, wanted, rtol=1e-10, atol=1e-12)
+    assert float(wanted.norm()) > 0.1
+
+
+@pytest.mark.parametrize("name", METRICS)
+def test_the_run_time_geometry_takes_implicit_modules(name: str) -> None:
+    derived = Derived(geometry(name), {"eps": EPS} if METRICS[name].parameters else None)
+    p, v = drawn(derived.module, name, (2,), (2,))
+    xi = tuple(0.2 * x for x in derived.project(p, v))
+    moved = derived.transport(p, xi, derived.project(p, v))
+    assert torch.allclose(derived.inner(moved.point, moved.velocity), derived.inner(p, xi), rtol=1e-8)
+    length = derived.inner(p, derived.project(p, v))
+    assert torch.allclose(derived.inner(moved.point, moved.tangent), length, rtol=1e-7)
+    for j in derived.momentum(moved.point, moved.velocity):
+        assert float(j.abs().max()) < 1e-8
+    assert close_to(derived.exponential(p, xi), moved.point, 1e-8)

@@ -66,7 +66,9 @@ def _symbols(geometry: Geometry, role: str) -> dict[str, sp.MatrixSymbol]:
 
 
 def _all_formulas(geometry: Geometry) -> list[sp.Expr]:
-    blocks = (geometry.gradient, geometry.acceleration, geometry.momentum, geometry.vertical)
+    blocks = [geometry.gradient, geometry.acceleration, geometry.momentum, geometry.vertical]
+    if geometry.equations is not None:
+        blocks += [geometry.equations.lowered, geometry.equations.forces[2]]
     return [geometry.inner.expression, *(f.expression for block in blocks for f in block.values())]
 
 
@@ -91,6 +93,8 @@ def _is_known(node: sp.Basic) -> bool:
 def _gradient_residuals(geometry: Geometry) -> list[sp.MatrixExpr]:
     xi, eta, d = (_symbols(geometry, role) for role in ("xi", "eta", "d"))
     inner = _summands(geometry.inner.expression)
+    if geometry.equations is not None:  # M itself, for what solves M(xi) = dF
+        return [_gradient(inner, eta[f]) - geometry.equations.lowered[f].expression for f in eta]
     answer = {xi[f]: geometry.gradient[f].expression for f in xi}
     return [_gradient(inner, eta[f]).xreplace(answer) - d[f] for f in eta]
 
@@ -111,7 +115,12 @@ def _acceleration_residuals(geometry: Geometry) -> list[sp.MatrixExpr]:
         impulse = _gradient(twice, xi[f]) / 2
         change = -_gradient(twice, p[f]) / 2
         for q in p:
-            change = change + _along(impulse, p[q], xi[q]) + _along(impulse, xi[q], acc[q])
+            change = change + _along(impulse, p[q], xi[q])
+            if geometry.equations is None:
+                change = change + _along(impulse, xi[q], acc[q])
+        if geometry.equations is not None:  # the force, for what solves M(acc) = force
+            out.append(change + geometry.equations.forces[2][f].expression)
+            continue
         out.append(change.xreplace({acc[q]: geometry.acceleration[q].expression for q in p}))
     return out
 
@@ -143,7 +152,8 @@ def check_native(geometry: Geometry, statement: Statement) -> LevelResult:
     for residual in residuals(geometry):
         if any(entry != 0 for entry in _evaluate(residual, sizes, values)):
             return LevelResult(Level.SYMPY, Outcome.FALSE, sizes_text(sizes), "the residual is not zero")
-    return LevelResult(Level.SYMPY, Outcome.TESTED, sizes_text(sizes), "residual 0")
+    how = f", {statement.weak.text}" if statement.weak else ""
+    return LevelResult(Level.SYMPY, Outcome.TESTED, sizes_text(sizes), f"residual 0{how}")
 
 
 def _evaluate(expression: sp.MatrixExpr, sizes: Sizes, values: Mapping[str, sp.Matrix]) -> sp.Matrix:
