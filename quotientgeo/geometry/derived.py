@@ -14,6 +14,7 @@ from quotientgeo.geometry.derived_closed import Attached, Exponential, certified
 from quotientgeo.geometry.derived_flow import ratio
 from quotientgeo.geometry.derived_module import module_address, module_at
 from quotientgeo.geometry.derived_point import Factors, PointGeometry
+from quotientgeo.geometry.derived_shipped import shipped
 from quotientgeo.parameters import BoundModule
 
 GeodesicName = Literal["exact", 1, 2, 3, 4]
@@ -48,7 +49,7 @@ class Derived(PointGeometry):
 
     def __init__(self, geometry: Any, parameters: Mapping[str, float] | None = None) -> None:
         super().__init__(geometry, parameters)
-        self.attached: Attached | None = None
+        self.attached: Attached | None = shipped(self.module)
 
     def __repr__(self) -> str:
         attached = f", attached={self.attached.name!r}" if self.attached else ""
@@ -77,20 +78,23 @@ class Derived(PointGeometry):
         """End point at t = 1 of the geodesic from ``point`` along any tangent, horizontal or not.
 
         Args:
-            order: 1 to 4: the generated Taylor polynomial of that order. "exact": the attached closed form; where there is
-                none, classical RK4 of the generated acceleration.
+            order: 1 to 4: the generated Taylor polynomial of that order. "exact": the closed form that is attached, which for
+                geometries of the catalogue that have one is the proven one; where there is none, or a tolerance or steps
+                are given, classical RK4 of the generated acceleration.
             tolerance: RK4 steps are doubled until the end point changes by at most this relative length in the metric, in
                 every member of the batch (the length of the change, over that of end point and velocity there, which no
                 linear group action changes). Default: 1e-10, or 100 units of rounding of the dtype where that is more.
             steps: that many RK4 steps instead, whatever the error; nothing is checked then, and nothing waits for a device.
 
         Raises:
-            GeodesicAccuracyError, GeodesicCollapseError: see ``derived_flow.settle``.
+            GeodesicAccuracyError, GeodesicCollapseError: see ``derived_flow.settle``, and ``Attached.require_inside`` for a
+                closed form.
             AbsentOperationError: the module has no Taylor polynomial of this order.
         """
         x, v = self._aligned(point, xi)
         if order == "exact":
             if self.attached is not None and steps is None and tolerance is None:
+                self.attached.require_inside(x, v)
                 return tuple(self.attached.exponential(*x, *v))
             return self._flow(x, v, (), None, 1, tolerance, steps)[0]
         require_geodesic(self, order)

@@ -18,6 +18,7 @@ from quotientgeo.errors import (
 )
 from quotientgeo.geometry.derived_flow import ratio
 from quotientgeo.geometry.derived_samples import candidate_sizes, numeric_shapes, random_factors, random_tangent
+from quotientgeo.geometry.gauge import batch_names
 
 if TYPE_CHECKING:
     from quotientgeo.geometry.derived import Derived
@@ -35,16 +36,36 @@ _CONTROL = 1.01  # of the velocity
 class Attached:
     """A closed form and how far it was from the generated geodesic at worst.
 
-    residual, control: largest relative distance of the closed form, and smallest of the same along 1.01 xi.
+    residual, control: largest relative distance of the closed form, and smallest of the same along 1.01 xi; None for a closed
+    form of the catalogue, which a certificate proves.
+    lowest: of point and tangent, the least fraction of its start that something reaches on [0, 1], shape (...), without which
+    the geodesic ends; None where all geodesics exist for all times, or nothing is known.
     """
 
     name: str
     exponential: Exponential
-    residual: float
-    control: float
-    tolerance: float
+    residual: float | None
+    control: float | None
+    tolerance: float | None
     draws: int
     sizes: Mapping[str, int]
+    lowest: Callable[..., Tensor] | None = None
+
+    def require_inside(self, point: Factors, tangent: Factors) -> None:
+        """Raise GeodesicCollapseError where the geodesic does not reach t = 1, to the rounding of the dtype."""
+        if self.lowest is None:
+            return
+        with torch.no_grad():
+            fraction = self.lowest(*point, *tangent)
+            least = torch.finfo(fraction.dtype).eps ** 0.5
+            ended = fraction <= least  # a point that is not a number says so in the result
+        if ended.any():
+            raise GeodesicCollapseError(
+                f"{self.name}: the geodesic ends at or before t = 1, at the apex of the cone that the metric is: the product of "
+                f"the factors' lengths falls to this fraction of its start (at most {least:.1g}): "
+                f"{batch_names(ended, fraction)}. "
+                "Use a shorter tangent, a smaller rho, or a metric that is complete, such as the invariant one"
+            )
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,7 @@
 """``make derive``: derive every geometry of the catalogue again and write what is made from its declaration.
 
-    python -m quotientgeo.symbolic.regenerate            write generated.py, certificate.json and derivations/NAME.md
+    python -m quotientgeo.symbolic.regenerate            write generated.py, certificate.json, derivations/NAME.md,
+                                                         and closed_form.py where the geodesics have one
     python -m quotientgeo.symbolic.regenerate --check    write nothing; list stale files and exit with 1 if there are any
 
 A folder under quotientgeo/catalogue/ with a declaration.py, which defines ``symmetry`` and one metric, is all that a new
@@ -16,6 +17,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from quotientgeo.errors import DeclarationError
+from quotientgeo.symbolic import closed_form
 from quotientgeo.symbolic.codegen.exposition.spelling import Spelling
 from quotientgeo.symbolic.codegen.files import made_from
 from quotientgeo.symbolic.codegen.module import CATALOGUE_ORIGIN
@@ -25,7 +27,7 @@ from quotientgeo.symbolic.derivation import Geometry, derive
 CATALOGUE = Path("quotientgeo", "catalogue")
 DERIVATIONS = Path("derivations")
 INDEX_START, INDEX_END = "<!-- index: made by `make derive` -->", "<!-- end of index -->"
-_MADE = ("generated.py", "certificate.json")
+_MADE = ("generated.py", "certificate.json", closed_form.FILE)
 
 
 def regenerate(root: Path) -> dict[Path, str | None]:
@@ -42,6 +44,9 @@ def regenerate(root: Path) -> dict[Path, str | None]:
         geometry = _derive(declaration)
         geometries.append(geometry)
         wanted |= files(geometry)
+        closed = CATALOGUE / geometry.name / closed_form.FILE
+        if closed not in wanted and (root / closed).exists():
+            wanted[closed] = None  # its geodesics have no closed form any more
         if not (declaration.parent / "__init__.py").exists():
             wanted[CATALOGUE / geometry.name / "__init__.py"] = ""
     readme = root / DERIVATIONS / "README.md"
@@ -51,7 +56,7 @@ def regenerate(root: Path) -> dict[Path, str | None]:
 
 
 def files(geometry: Geometry) -> dict[Path, str | None]:
-    """The three files made from one geometry, in their places; its certificate must hold."""
+    """The files made from one geometry, in their places; its certificate must hold."""
     page = DERIVATIONS / f"{geometry.name}.md"
     made = made_from(geometry, CATALOGUE_ORIGIN, links=True)
     return {page if name == "derivation.md" else CATALOGUE / geometry.name / name: text for name, text in made.items()}

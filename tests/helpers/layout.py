@@ -103,8 +103,9 @@ def part_of(path_or_module: str) -> str:
     pieces = path_or_module.removesuffix(".py").replace("/", ".").split(".")[1:]
     if not pieces or pieces == ["__init__"]:
         return "namespace"
-    if pieces[0] == "catalogue" and len(pieces) == 3 and pieces[2] in ("declaration", "generated"):
-        return f"catalogue/{pieces[2]}"
+    kinds = {"declaration": "declaration", "generated": "generated", "closed_form": "generated"}
+    if pieces[0] == "catalogue" and len(pieces) == 3 and pieces[2] in kinds:
+        return f"catalogue/{kinds[pieces[2]]}"
     return pieces[0]
 
 

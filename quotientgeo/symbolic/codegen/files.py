@@ -8,11 +8,13 @@ from collections.abc import Mapping
 from os import PathLike
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 from quotientgeo.errors import ArgumentError, CertificateError
+from quotientgeo.symbolic import closed_form as closed
 from quotientgeo.symbolic.codegen.execution import check_gradient, check_horizontal, module_from
 from quotientgeo.symbolic.codegen.exposition import derivation_page, tex_document
-from quotientgeo.symbolic.codegen.module import HELPERS, module_source
+from quotientgeo.symbolic.codegen.module import HELPERS, declaration_digest, module_source
 from quotientgeo.symbolic.codegen.proof import check_functions, check_source
 from quotientgeo.symbolic.codegen.solving import solving_functions
 from quotientgeo.symbolic.codegen.staged_proof import check_staged
@@ -69,6 +71,9 @@ def made_from(
 ) -> dict[str, str]:
     """{name: text} of FILES: code, certificate and derivation. The code is run on symbols first.
 
+    Where the geodesics have a closed form that is found and proven, its code is a fourth file, closed_form.py, and the proof a
+    claim of the certificate.
+
     ``origin`` says in the files what made them (``generate`` unless told); ``links``: the page links to files of the catalogue;
     ``tex``: the derivation as a LaTeX document too.
 
@@ -76,10 +81,30 @@ def made_from(
         CertificateError: a claim about the geometry does not hold, or the code does not return its formulas.
     """
     origin = origin or _origin(geometry)
+    found, refusal = closed_form_of(geometry)
+    geometry = geometry if found is None else closed.with_claim(geometry, found)
     source, checked = _checked_source(geometry, origin, sizes)
-    texts = (source, certificate_json(geometry, source, checked), derivation_page(geometry, origin, links))
-    made = dict(zip(FILES, texts, strict=True))
+    text, record = _closed_text(found, origin, source) if found is not None else ("", {"refused": refusal})
+    certificate = certificate_json(geometry, source, checked, record if found is not None or refusal else None)
+    texts = (source, certificate, derivation_page(geometry, origin, links))
+    made = dict(zip(FILES, texts, strict=True)) | ({closed.FILE: text} if text else {})
     return made | {TEX: tex_document(made[FILES[2]])} if tex else made
+
+
+def closed_form_of(geometry: Geometry) -> tuple[closed.ClosedForm | None, str]:
+    """(closed form of the geodesics, why one that was found is refused): None and nothing where none is found."""
+    try:
+        return closed.closed_form(geometry, declaration_digest(geometry)), ""
+    except CertificateError as error:
+        return None, str(error)
+
+
+def _closed_text(found: closed.ClosedForm, origin: str, generated: str) -> tuple[str, dict[str, Any]]:
+    """The module of a closed form, run against the generated one, and what the certificate says of it."""
+    name = found.geometry.name
+    text = found.source(origin)
+    closed.check_text(name, module_from(text, f"{name}_closed_form"), module_from(generated, name))
+    return text, found.record(text, generated)
 
 
 def _origin(geometry: Geometry) -> str:
@@ -140,8 +165,10 @@ def _require_sizes(geometry: Geometry, sizes: object) -> None:
         raise ArgumentError(f"sizes must be positive integers of {', '.join(sorted(known))}, got {sizes!r:.80}")
 
 
-def certificate_json(geometry: Geometry, source: str, checked: Mapping[str, str]) -> str:
-    """The certificate, with the digest of the source it covers and how that source was checked."""
+def certificate_json(
+    geometry: Geometry, source: str, checked: Mapping[str, str], closed_record: Mapping[str, Any] | None = None
+) -> str:
+    """The certificate, with the digest of the source it covers and how that source was checked; the same of a closed form."""
     record = json.loads(geometry.certificate.to_json())
     solves = [("horizontal", geometry.horizontal is None), ("gradient", geometry.equations is not None)]
     solved = " and ".join(name for name, at_run_time in solves if at_run_time)
@@ -152,4 +179,6 @@ def certificate_json(geometry: Geometry, source: str, checked: Mapping[str, str]
         "method": f"{_METHOD}; {solved} {many} tested" if solved else _METHOD,
         "functions": dict(checked),
     }
+    if closed_record is not None:
+        record["closed_form"] = dict(closed_record)
     return json.dumps(record, indent=1, ensure_ascii=True) + "\n"

@@ -1,9 +1,9 @@
 """Claims, how each was confirmed, and the witness where one is false.
 
 Words are used strictly. "Proven for all sizes" is level (a): a normal form that is zero; for positive definiteness a sum of
-squares, and for a free action formulas that give X = 0 one after another. Of a closed form of geodesics it is level (f), from the
-formula of the acceleration: SymPy reduces what is left of the geodesic equation to zero, in every inner product space. "Proven for sizes ..." is level (c), a polynomial
-identity in the entries. Everything else is "tested", whatever its odds.
+squares, and for a free action formulas that give X = 0 one after another. Of a closed form of geodesics it is level (f), which
+starts from the formula of the acceleration: SymPy reduces to zero what is left of the geodesic equation, in every inner product
+space. "Proven for sizes ..." is level (c), a polynomial identity in the entries. Everything else is "tested", whatever its odds.
 """
 
 from __future__ import annotations
