@@ -15,8 +15,8 @@ from typing import Any
 from quotientgeo.errors import CertificateError
 from quotientgeo.symbolic.algebra import Polynomial, vanishes
 from quotientgeo.symbolic.codegen.functions import DERIVATIVE
-from quotientgeo.symbolic.codegen.proof import SymbolicTensor, run_on_symbols
 from quotientgeo.symbolic.codegen.staged import staged_names
+from quotientgeo.symbolic.codegen.symbolic_torch import SymbolicTensor, run_on_symbols
 from quotientgeo.symbolic.codegen.systems import System, metric_systems
 from quotientgeo.symbolic.derivation import Geometry
 

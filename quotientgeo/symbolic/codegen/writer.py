@@ -214,9 +214,14 @@ class FunctionWriter:
             case Operation.DIAGONAL_MATRIX:
                 return Expression(f"torch.diag_embed({texts[0]}.squeeze(-1))", True)
             case Operation.SCALED:
-                return Expression(f"{texts[0]}[..., None, None] * {texts[1]}", False)
+                axes = "" if self._is_python_number(node.operands[0]) else "[..., None, None]"
+                return Expression(f"{texts[0]}{axes} * {texts[1]}", False)
         assert node.operation is Operation.COMPLEX_PART
         return Expression(f"_complex_{node.label}({self._reference(node.operands[0]).text})", True)
+
+    def _is_python_number(self, value: Value) -> bool:
+        """Whether a number is made of sizes alone, so that it is no tensor."""
+        return all(node.operation is not Operation.ARGUMENT for node in self._graph.reachable((value,)))
 
     def _scalar(self, node: Node) -> Expression:
         match node.operation:
