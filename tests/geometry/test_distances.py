@@ -49,8 +49,16 @@ def test_difference_of_products_needs_no_large_matrix() -> None:
     assert product_difference(first, canonical_frames(*moved(one.factors()))) < 1e-13
 
 
-@pytest.mark.parametrize("sizes", [(8, 7, 3), (3, 3, 3), (3, 5, 3), (4, 3, 3)])
-@pytest.mark.parametrize("metric", METRICS)
+SHAPES = [(8, 7, 3), (3, 3, 3), (3, 5, 3), (4, 3, 3)]
+FLOWING = [(sizes, "mixed") for sizes in SHAPES]  # integrated: two of them each time
+
+
+@pytest.mark.parametrize(
+    ("sizes", "metric"),
+    [(sizes, "invariant") for sizes in SHAPES]
+    + FLOWING[:2]
+    + [pytest.param(*case, marks=pytest.mark.slow) for case in FLOWING[2:]],
+)
 def test_random_pairs_have_bounds_in_order_and_paths_of_the_length_that_is_told(metric: str, sizes) -> None:
     first, second = (Case(*sizes, spectrum=5.0, seed=seed, batch=(6,)).geometry(metric).frames for seed in (1, 2))
     if sizes == (3, 3, 3):

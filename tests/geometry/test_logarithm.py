@@ -120,15 +120,33 @@ def test_the_lift_of_a_tangent_moves_the_product_along_it(metric: str) -> None:
     assert log_module.lifted_length(metric, frames.F_G, frames.F_H, frames.s, off @ other.mT) > 0.1
 
 
+CASES = {
+    "sizes": st.tuples(st.integers(0, 5), st.integers(0, 5), st.integers(1, 3)),
+    "size": st.floats(0.0, 0.9),
+    "spectrum": st.sampled_from([1.0, 2.0, 50.0]),
+    "metric": st.sampled_from(METRICS),
+    "seed": st.integers(0, 99),
+}
+
+
+@settings(max_examples=12, deadline=None, derandomize=True)
+@given(**CASES)
+def test_some_shapes_spectra_and_gauges(
+    sizes: tuple[int, int, int], size: float, spectrum: float, metric: str, seed: int
+) -> None:
+    the_distance_is_that_of_the_tangent(sizes, size, spectrum, metric, seed)
+
+
+@pytest.mark.slow
 @settings(max_examples=25, deadline=None, derandomize=True)
-@given(
-    sizes=st.tuples(st.integers(0, 5), st.integers(0, 5), st.integers(1, 3)),
-    size=st.floats(0.0, 0.9),
-    spectrum=st.sampled_from([1.0, 2.0, 50.0]),
-    metric=st.sampled_from(METRICS),
-    seed=st.integers(0, 99),
-)
+@given(**CASES)
 def test_any_shape_spectrum_and_gauge(
+    sizes: tuple[int, int, int], size: float, spectrum: float, metric: str, seed: int
+) -> None:
+    the_distance_is_that_of_the_tangent(sizes, size, spectrum, metric, seed)
+
+
+def the_distance_is_that_of_the_tangent(
     sizes: tuple[int, int, int], size: float, spectrum: float, metric: str, seed: int
 ) -> None:
     extra_n, extra_m, h = sizes
@@ -260,7 +278,7 @@ def test_the_distance_is_the_minimum_over_polygons_and_the_group(metric: str) ->
 
 @pytest.mark.parametrize("metric", METRICS)
 def test_triangle_inequality(metric: str) -> None:
-    case = Case(7, 6, 2, spectrum=1.5, seed=3, batch=(12,))
+    case = Case(7, 6, 2, spectrum=1.5, seed=3, batch=(5,))
     generator = torch.Generator().manual_seed(1)
     corners = [
         canonical_frames(*(x + 0.06 * torch.randn(x.shape, generator=generator, dtype=x.dtype) for x in case.factors()))
