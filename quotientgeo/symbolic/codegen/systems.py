@@ -18,7 +18,6 @@ from quotientgeo.symbolic.algebra import (
     SymbolLetter,
     Word,
     solve_linear,
-    split_scalars,
     word_key,
 )
 from quotientgeo.symbolic.codegen.functions import LOWERED, Function, local, momentum_names
@@ -227,14 +226,4 @@ def _definiteness(geometry: Geometry) -> Callable[[Polynomial], bool]:
     ranks = Ranks(geometry)
     sum_of_squares(geometry, ranks)
     vertical_steps(geometry, ranks)
-
-    def definite(weight: Polynomial) -> bool:
-        known, weight = ranks.state(), ranks.shifts.shifted(weight)
-        for word, _ in weight if is_semidefinite(weight) else ():
-            scalars, matrices = split_scalars(word)
-            if ranks.positive(scalars) and ranks.definite(matrices) and ranks.state() == known:
-                return True
-            ranks.back(known)
-        return False
-
-    return definite
+    return ranks.is_definite

@@ -11,7 +11,7 @@ import pytest
 import sympy as sp
 
 from quotientgeo.errors import CertificateError
-from quotientgeo.groups import GL
+from quotientgeo.groups import GL, Translation
 from quotientgeo.symbolic.codegen.exposition import derivation_page
 from quotientgeo.symbolic.codegen.exposition.latex import visible
 from quotientgeo.symbolic.codegen.module import module_source
@@ -123,6 +123,18 @@ def test_an_action_that_no_formula_shows_to_be_free_is_not_said_to_be() -> None:
     assert "and that the action is proper, is *assumed*" in page
     assert "| freely | to first order `action_free`: tested; beyond it *assumed* |" in page
     assert "| properly | *assumed* |" in page
+
+
+def test_what_the_action_keeps_is_said_of_what_its_form_shows(geometry: Geometry) -> None:
+    """A translated vector may become zero; full ranks stay where invertible matrices multiply."""
+    page = derivation_page(geometry, "a test")
+    assert "it puts that between invertible elements of the group" in page
+    assert "points stay in $M$ by section 3" in page
+    symmetry = Symmetry("shift", Translation("n"), {"b": ("n", 1)}, lambda t, b: (b + t,))
+    metric = Metric("own", symmetry, lambda p, a, b: sp.Trace(p.b.T * p.b) * sp.Trace(a.b.T * b.b))
+    other = derivation_page(_as_if_tested(derive_formulas(symmetry, metric)), "a test", links=False)
+    assert "**The action keeps the assumptions of section 1**: this is *assumed*, its form does not show it." in other
+    assert "that points stay in $M$ is *assumed*" in other
 
 
 def test_a_metric_that_is_no_visible_sum_of_squares_is_said_to_be_tested() -> None:

@@ -8,7 +8,9 @@ from quotientgeo.symbolic.codegen.exposition.spelling import Spelling, added, li
 from quotientgeo.symbolic.declaration import Group
 from quotientgeo.symbolic.derivation import Geometry, MatrixFormula
 from quotientgeo.symbolic.derivation.levels.freeness import fixing_steps, vertical_steps
+from quotientgeo.symbolic.derivation.levels.kept import keeps_assumptions
 from quotientgeo.symbolic.derivation.levels.ranks import Ranks
+from quotientgeo.symbolic.derivation.levels.squares import sum_of_squares
 
 _KINDS = {  # what is said of a letter beside its shape
     "skew": " (skew)",
@@ -204,6 +206,14 @@ class SymmetrySection:
             for one in [ones[step.letter]]
         ]
         return aligned(rows) if rows else ""
+
+    def keeps_assumptions(self) -> bool:
+        """Whether the form of the action shows that it keeps what the proofs assume of a point."""
+        ranks = Ranks(self._geometry)
+        sum_of_squares(self._geometry, ranks)
+        vertical_steps(self._geometry, ranks)
+        fixing_steps(self._geometry, ranks)
+        return keeps_assumptions(self._geometry, ranks)
 
 
 def group_latex(group: Group) -> str:

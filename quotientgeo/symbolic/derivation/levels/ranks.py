@@ -16,12 +16,14 @@ from quotientgeo.symbolic.algebra import (
     Shape,
     SymbolLetter,
     TraceLetter,
+    TracePolynomial,
     Word,
     split_scalars,
 )
 from quotientgeo.symbolic.derivation.geometry import Geometry
 from quotientgeo.symbolic.derivation.levels.forms import (
     is_nonnegative,
+    is_semidefinite,
     run_length,
     semidefinite_form,
     semidefinite_rotations,
@@ -104,7 +106,7 @@ class Ranks:
         if isinstance(last, OnesLetter) or self._is_factor(last):
             if self.injective(word[:-1]):
                 if isinstance(last, SymbolLetter):
-                    what = "row" if last.transposed else "column"
+                    what = "entry" if last.shape[0] == 1 else "row" if last.transposed else "column"
                     self.nonzero[what if family is Kind.DIAGONAL else f"pair of {what}s", last.name] = None
                 return True
             self.back(state)
@@ -186,6 +188,25 @@ class Ranks:
             return False
         self._definite_sums(form.definite)
         return self.injective((*form.definite, *form.halves, *form.half))
+
+    def is_definite(self, weight: Polynomial) -> bool:
+        """Whether a sum is positive definite by its form under what is assumed already."""
+        known, weight = self.state(), self.shifts.shifted(weight)
+        for word, _ in weight if is_semidefinite(weight) else ():
+            scalars, matrices = split_scalars(word)
+            if self.positive(scalars) and self.definite(matrices) and self.state() == known:
+                return True
+            self.back(known)
+        return False
+
+    def is_positive(self, number: TracePolynomial) -> bool:
+        """Whether a number is positive by its form under what is assumed already."""
+        known, number = self.state(), self.shifts.shifted(number)
+        for monomial, _ in number if all(c > 0 and is_nonnegative(self.alphabet, m) for m, c in number) else ():
+            if self.positive(monomial) and self.state() == known:
+                return True
+            self.back(known)
+        return False
 
     def faithful_square(self, word: Word, family: Kind) -> bool:
         """Whether tr(D word D') = 0 gives D = 0 for D in a commuting algebra, for a word that is semi-definite."""
