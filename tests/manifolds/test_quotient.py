@@ -139,7 +139,7 @@ def test_a_declaration_becomes_a_manifold() -> None:
         "mixed", symmetry, lambda p, a, b: Trace(p.R * p.R.T * a.G.T * b.G) + Trace(p.G.T * p.G * a.R * b.R.T)
     )
     module = ModuleType("chain_mixed")
-    exec(module_source(qg.derive(symmetry, metric), "a test"), module.__dict__)
+    exec(module_source(qg.derive(symmetry, metric, levels="ab"), "a test"), module.__dict__)
     manifold = qg.QuotientManifold(module, {"n": 4, "h": 2, "k": 3})
     assert manifold.ndim == 1
     x = manifold.random(5, 14, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
