@@ -53,6 +53,7 @@ class PositiveDiagonal(_RealDiagonal):
     """
 
     name: ClassVar[str] = "PositiveDiagonal"
+    positive: ClassVar[bool] = True
     element_kind: ClassVar[str] = "diagonal"
     algebra_kind: ClassVar[str] = "diagonal"
 

@@ -77,8 +77,8 @@ class Columns:
             case PartLetter(word=word):
                 return self.of_diagonal(word)
         assert isinstance(letter, SymbolLetter)
-        argument = self._graph.argument(letter.name, self._builder.alphabet.shape(letter.name))
-        return argument if letter.kind is Kind.VECTOR else self._graph.diagonal(argument)
+        symbol = self._graph.argument(letter.name, self._builder.alphabet.shape(letter.name))
+        return symbol if letter.kind is Kind.VECTOR else self._graph.diagonal(symbol)
 
     def of_diagonal(self, word: Word) -> Value:
         """The diagonal of any square word, cut where its two halves cost least."""

@@ -30,6 +30,7 @@ class Variable:
     name: str
     shape: Shape
     kind: str
+    positive: bool = False  # a diagonal matrix of positive numbers, where a witness should be one
 
 
 class Calculus(ABC, Generic[V]):
@@ -108,7 +109,11 @@ def variables_of(geometry: Geometry, role: str) -> dict[str, Variable]:
     if role == "X":
         return {x: Variable(x, geometry.alphabet.shape(x), geometry.kind(x)) for x in names.algebra}
     rename = names.other_element if role == "B" else str
-    return {e: Variable(rename(e), geometry.alphabet.shape(e), geometry.kind(e)) for e in names.elements}
+    groups = dict(zip(names.elements, geometry.symmetry.groups, strict=True))
+    return {
+        e: Variable(rename(e), geometry.alphabet.shape(e), geometry.kind(e), getattr(group, "positive", False))
+        for e, group in groups.items()
+    }
 
 
 class Reading(Generic[V]):

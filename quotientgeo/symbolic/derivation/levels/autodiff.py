@@ -22,6 +22,7 @@ from quotientgeo.symbolic.derivation.levels.points import Sizes, assign_sizes, g
 from quotientgeo.symbolic.derivation.levels.reading import Evaluation
 from quotientgeo.symbolic.derivation.statements import Statement
 
+POINTS = 3  # at most
 TOLERANCE = 1e-9  # relative to the larger side; true residuals are near 1e-14, wrong formulas near 1e-2 or more
 
 
@@ -106,9 +107,9 @@ class TorchCalculus(TorchArithmetic, Calculus[Tensor]):
         return value
 
     def _spread(self, units: list[Unit], rows: int, columns: int) -> Tensor:
-        """Coefficients between 0.7 and 1.5 with random signs: these kinds are divided by entry for entry."""
+        """Coefficients of size 0.3 to 0.7 with random signs: these kinds are divided by entry for entry, and so is 1 + w."""
         draw = torch.rand(2, len(units), generator=self.generator, dtype=torch.float64)
-        coefficients = (0.7 + 0.8 * draw[0]) * torch.where(draw[1] < 0.5, -1.0, 1.0)
+        coefficients = (0.3 + 0.4 * draw[0]) * torch.where(draw[1] < 0.5, -1.0, 1.0)
         space = torch.tensor([integers(unit, rows, columns) for unit in units], dtype=torch.float64)
         return torch.einsum("k,kij->ij", coefficients, space)
 
@@ -155,22 +156,34 @@ def _reverse_twice(value: Tensor, time: Tensor) -> Tensor:
 
 
 def check_autodiff(geometry: Geometry, statement: Statement) -> LevelResult:
-    """Tested at one random point: relative difference of the sides below the tolerance."""
+    """Tested at a random point: relative difference of the sides below the tolerance.
+
+    A point may be badly conditioned by chance, and what is true then fails by rounding: false is what fails at each of a few.
+    """
     sizes = assign_sizes(geometry, 3, 5)
     scope = sizes_text(sizes)
-    seed = generator("autodiff", geometry.name, statement.name).getrandbits(32)
-    reading = Reading(TorchCalculus(sizes, seed), geometry)
+    found: float | None = None
+    for attempt in range(POINTS):
+        seed = generator("autodiff", geometry.name, statement.name, *([attempt] if attempt else [])).getrandbits(32)
+        try:
+            worst = _difference(Reading(TorchCalculus(sizes, seed), geometry), statement)
+        except torch.linalg.LinAlgError:
+            continue
+        if worst < TOLERANCE:  # not for NaN
+            return LevelResult(Level.AUTODIFF, Outcome.TESTED, scope, f"relative difference below {TOLERANCE:g}", worst)
+        found = worst
+    if found is None:
+        why = "an inverse in the formula does not exist at these sizes"
+        return LevelResult(Level.AUTODIFF, Outcome.FALSE, scope, why)
+    return LevelResult(Level.AUTODIFF, Outcome.FALSE, scope, f"relative difference above {TOLERANCE:g}", found)
+
+
+def _difference(reading: Reading[Tensor], statement: Statement) -> float:
+    """The largest difference of two sides, relative to the larger one."""
     worst = 0.0
-    try:
-        pairs = statement.sides(reading, *reading.bind(statement.roles))
-    except torch.linalg.LinAlgError:
-        return LevelResult(
-            Level.AUTODIFF, Outcome.FALSE, scope, "an inverse in the formula does not exist at these sizes"
-        )
-    for left, right in pairs:
+    for left, right in statement.sides(reading, *reading.bind(statement.roles)):
         left, right = left.detach(), right.detach()
         size = max(1.0, left.abs().max().item(), right.abs().max().item())
-        worst = max(worst, (left - right).abs().max().item() / size)
-    if not worst < TOLERANCE:  # also for NaN
-        return LevelResult(Level.AUTODIFF, Outcome.FALSE, scope, f"relative difference above {TOLERANCE:g}", worst)
-    return LevelResult(Level.AUTODIFF, Outcome.TESTED, scope, f"relative difference below {TOLERANCE:g}", worst)
+        difference = (left - right).abs().max().item() / size
+        worst = difference if not difference <= worst else worst  # also for NaN
+    return worst

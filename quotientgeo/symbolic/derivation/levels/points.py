@@ -83,7 +83,8 @@ def random_matrix(variable: Variable, sizes: Sizes, rng: random.Random, reach: i
     if variable.kind == "orthogonal":
         return _random_orthogonal(rows, rng)
     if variable.kind in PARTED:
-        return _random_parted(variable.kind, rows, columns, rng, reach)
+        parted = _random_parted(variable.kind, rows, columns, rng, reach)
+        return [[abs(x) for x in row] for row in parted] if variable.positive else parted
     entries = [[Fraction(rng.randint(1, reach) * rng.choice((-1, 1))) for _ in range(columns)] for _ in range(rows)]
     if variable.kind == "positive":
         return [[abs(x) for x in row] for row in entries]

