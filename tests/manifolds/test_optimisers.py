@@ -83,7 +83,17 @@ RUNS = [(name, case) for name in ("sgd", "adam", "momentum") for case in CASES +
 RUNS += [(name, case) for name in ("amsgrad", "nesterov") for case in CASES if case.geodesic == "exact"]
 
 
-@pytest.mark.parametrize(("name", "case"), RUNS, ids=str)
+def each_time(name: str, case: Case) -> bool:
+    """Every geodesic by one optimiser, every variant by another; all pairs of them under slow."""
+    return {"sgd": case in CASES, "adam": case in VARIANTS}.get(name, case in CASES and case.geodesic in ("exact", 2))
+
+
+CHOSEN = [
+    pytest.param(*run, marks=[] if each_time(*run) else pytest.mark.slow, id="-".join(map(str, run))) for run in RUNS
+]
+
+
+@pytest.mark.parametrize(("name", "case"), CHOSEN)
 def test_two_points_of_one_orbit_make_the_same_product(name, case) -> None:
     assert orbit_gap(case, OPTIMISERS[name]) < (1e-10 if case.dtype == torch.float64 else 1e-3)
 
