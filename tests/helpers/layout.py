@@ -44,6 +44,7 @@ ARROWS: dict[str, frozenset[str]] = {
         "report": "errors",
         "demo": "report tasks measures model errors namespace",
         "cli": "demo tasks symbolic errors namespace",
+        "__main__": "cli",
         "namespace": "",
     }.items()
 }
