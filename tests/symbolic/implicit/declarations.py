@@ -8,6 +8,7 @@ from typing import Any
 from sympy import Identity, Trace
 
 from quotientgeo.groups import Orthogonal, Scaling, Translation
+from quotientgeo.symbolic.codegen.module import module_source
 from quotientgeo.symbolic.declaration import Metric, Symmetry
 from quotientgeo.symbolic.derivation import Geometry, derive, derive_formulas
 from tests.symbolic.derivation.declarations import PAIR, gram
@@ -101,3 +102,9 @@ def geometry(name: str) -> Geometry:
     """Derived, and certified by normal forms."""
     metric = FAMILY if name == "family" else METRICS[name]
     return derive(metric.symmetry, metric, levels="a")
+
+
+@cache
+def source(name: str) -> str:
+    """Generated code."""
+    return module_source(geometry(name), "a test")

@@ -12,8 +12,7 @@ from torch import Tensor
 
 from quotientgeo.geometry.derived import Derived
 from quotientgeo.symbolic.codegen.execution import module_from
-from quotientgeo.symbolic.codegen.module import module_source
-from tests.symbolic.implicit.declarations import METRICS, geometry
+from tests.symbolic.implicit.declarations import METRICS, geometry, source
 from tests.symbolic.implicit.oracles import (
     EPS,
     INNER,
@@ -33,11 +32,11 @@ NAMES = [*METRICS, "family"]
 
 def code(name: str, iterative: bool = False) -> ModuleType:
     """The generated module; ``iterative``: every operator is taken for too large to be written out."""
-    source = module_source(geometry(name), "a test")
+    text = source(name)
     if iterative:
-        assert "steps <= 256" in source
-        source = re.sub(r"steps <= \d+", "steps <= 0", source)
-    return module_from(source, name)
+        assert "steps <= 256" in text
+        text = re.sub(r"steps <= \d+", "steps <= 0", text)
+    return module_from(text, name)
 
 
 @pytest.mark.parametrize("batch", [(), (2,), (2, 3)], ids=str)
@@ -50,9 +49,7 @@ def test_gradient_pairs_like_the_euclidean_gradient(name: str, batch: tuple[int,
     assert isinstance(wanted, Tensor)
     assert close_to((found,), (wanted,))
     assert not close_to((1.01 * found,), (wanted,))
-    assert torch.allclose_to(
-        module.inner(*p, *d, *eta, *numbers(module)), INNER[name](p, d, eta), rtol=1e-12, atol=1e-12
-    )
+    assert torch.allclose(module.inner(*p, *d, *eta, *numbers(module)), INNER[name](p, d, eta), rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.parametrize("batch", [(), (2,), (2, 3)], ids=str)
@@ -155,8 +152,8 @@ def test_conjugate_gradients_find_the_same(name: str) -> None:
 
 
 def test_conjugate_gradients_that_do_not_converge_give_nan() -> None:
-    source = re.sub(r"steps <= \d+", "steps <= 0", module_source(geometry("folded"), "a test"))
-    module = module_from(source.replace("min(steps, 200)", "1"), "folded")
+    text = re.sub(r"steps <= \d+", "steps <= 0", source("folded"))
+    module = module_from(text.replace("min(steps, 200)", "1"), "folded")
     values = [x for part in drawn(module, "folded", (), ()) for x in part]
     assert all(x.isnan().all() for x in module.acceleration(*values))
 
@@ -173,7 +170,7 @@ def test_batches_broadcast_and_float32_stays(name: str) -> None:
     narrow = [x.float() for x in (*large[0], *large[1], *extra)]
     for a, b in zip(module.acceleration(*narrow), module.acceleration(*large[0], *large[1], *extra), strict=True):
         assert a.dtype == torch.float32
-        assert torch.allclose_to(a.double(), b, rtol=1e-3, atol=1e-3)
+        assert torch.allclose(a.double(), b, rtol=1e-3, atol=1e-3)
     if extra:  # parameters are batched as well
         many = torch.tensor([0.1, 0.5, 2.0], dtype=torch.float64).reshape(3, 1, 1)
         found = module.acceleration(*large[0], *large[1], many)
@@ -194,8 +191,8 @@ def test_christoffel_symbols_from_the_metric_alone_agree() -> None:
     flat = [torch.cat([x.flatten() for x in part]).tolist() for part in (p, xi, eta)]
     values = dict(zip(found.coordinates(**sizes), flat[0], strict=True))
     entries = [float(entry.subs(values)) for entry in symbols.reshape(len(symbols))]
-    array = torch.tensor(entries, dtype=torch.float64).reshape(symbols.shape)
-    wanted = torch.einsum("kij,i,j->k", array, torch.tensor(flat[1]).double(), torch.tensor(flat[2]).double())
+    array = torch.tensor(entries, dtype=torch.float64).reshape(tuple(map(int, symbols.shape)))
+    wanted = torch.einsum("kij,i,j->k", array, *(torch.tensor(x, dtype=torch.float64) for x in flat[1:]))
     gamma = torch.cat([x.flatten() for x in module.christoffel(*p, *xi, *eta)])
     assert torch.allclose(gamma, wanted, rtol=1e-10, atol=1e-12)
     assert float(wanted.norm()) > 0.1
@@ -206,10 +203,10 @@ def test_the_run_time_geometry_takes_implicit_modules(name: str) -> None:
     derived = Derived(geometry(name), {"eps": EPS} if METRICS[name].parameters else None)
     p, v = drawn(derived.module, name, (2,), (2,))
     xi = tuple(0.2 * x for x in derived.project(p, v))
-    moved = derived.transport(p, xi, derived.project(p, v))
-    assert torch.allclose(derived.inner(moved.point, moved.velocity), derived.inner(p, xi), rtol=1e-8)
+    moved = derived.transport(p, xi, derived.project(p, v), tolerance=1e-6)
+    assert torch.allclose(derived.inner(moved.point, moved.velocity), derived.inner(p, xi), rtol=1e-5)
     length = derived.inner(p, derived.project(p, v))
-    assert torch.allclose(derived.inner(moved.point, moved.tangent), length, rtol=1e-7)
+    assert torch.allclose(derived.inner(moved.point, moved.tangent), length, rtol=1e-5)
     for j in derived.momentum(moved.point, moved.velocity):
-        assert float(j.abs().max()) < 1e-8
-    assert close_to(derived.exponential(p, xi), moved.point, 1e-8)
+        assert float(j.abs().max()) < 1e-6
+    assert close_to(derived.exponential(p, xi, tolerance=1e-6), moved.point, 1e-5)
