@@ -43,16 +43,15 @@ def derive(
     for metric in metrics:
         with working(f"deriving {symmetry.name}_{metric.name}"):
             geometries.append(_derived(file, symmetry, metric))
-    stale: list[Path] = []
+    made: dict[Path, dict[Path, bytes]] = {}  # everything before anything is written: an error leaves no half of it
     for geometry in geometries:
         folder = out / geometry.name
-        with working(f"{'checking' if check else 'writing'} {folder}"):
-            made = {folder / name: text.encode() for name, text in made_from(geometry, tex=tex).items()}
-            different = {path: data for path, data in made.items() if not _holds(path, data)}
-            if check:
-                stale.extend(different)
-            else:
-                _write(folder, different)
+        with working(f"{'checking' if check else 'making'} {folder}"):
+            texts = {folder / name: text.encode() for name, text in made_from(geometry, tex=tex).items()}
+        made[folder] = {path: data for path, data in texts.items() if not _holds(path, data)}
+    stale = [path for different in made.values() for path in different] if check else []
+    for folder, different in () if check else made.items():
+        _write(folder, different)
     _show(geometries, out, tex, json)
     for path in stale:
         what = "differs from what its declaration gives" if path.exists() else "is missing"

@@ -58,6 +58,11 @@ class Alphabet:
         wanted = {Kind.GENERAL: shape, Kind.SCALAR: (1, 1), Kind.POSITIVE: (1, 1), Kind.VECTOR: (shape[0], 1)}.get(
             kind, (shape[0], shape[0])
         )
+        if kind in (Kind.ORTHOGONAL, Kind.SKEW) and tuple(shape) == (1, 1):
+            raise DeclarationError(
+                f"symbol {name}: orthogonal matrices of size 1 are signs and have no directions: leave that group out, or give "
+                "its size a name"
+            )
         if tuple(shape) != wanted:
             what = {Kind.SCALAR: "the shape (1, 1)", Kind.POSITIVE: "the shape (1, 1)", Kind.VECTOR: "one column"}.get(
                 kind, "a square shape"

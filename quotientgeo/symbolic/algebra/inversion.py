@@ -68,7 +68,8 @@ def _inverse_of_core(polynomial: Polynomial) -> Polynomial:
         scalars, word = split_scalars(word)
         if scalars:
             factor = one_over(TracePolynomial(alphabet, {scalars: coefficient}))
-            return inverse(alphabet.monomial(word)).scaled(factor)
+            rest = alphabet.monomial(word) if word else alphabet.identity(polynomial.shape[0])
+            return inverse(rest).scaled(factor)
         if not word:
             return polynomial * (1 / coefficient**2)
         pieces = _square_pieces(word)

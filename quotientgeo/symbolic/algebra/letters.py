@@ -10,6 +10,8 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from quotientgeo.symbolic.algebra.text import word_text
+
 if TYPE_CHECKING:
     from quotientgeo.symbolic.algebra.polynomial import Polynomial
     from quotientgeo.symbolic.algebra.trace import TracePolynomial
@@ -133,7 +135,7 @@ class PartLetter(Letter):
 
     def __repr__(self) -> str:
         name = "diag" if self.family is Kind.DIAGONAL else str(self.family)
-        return f"{name}({' '.join(map(repr, self.word))})"
+        return f"{name}({word_text(self.word)})"
 
 
 class ScalarLetter(Letter):
@@ -156,7 +158,7 @@ class TraceLetter(ScalarLetter):
         self.size = size
 
     def __repr__(self) -> str:
-        return f"tr({' '.join(map(repr, self.letters))})" if self.letters else f"tr(I_{self.size})"
+        return f"tr({word_text(self.letters)})" if self.letters else f"tr(I_{self.size})"
 
 
 class ScalarSymbol(ScalarLetter):

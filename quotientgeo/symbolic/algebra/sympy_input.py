@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from quotientgeo.symbolic.algebra.alphabet import Alphabet
     from quotientgeo.symbolic.algebra.polynomial import Polynomial
 
+LARGEST_POWER = 64
+
 _ADVICE: tuple[tuple[type, str], ...] = (
     (sp.Adjoint, "matrices are real here: write X.T"),
     (sp.BlockMatrix, "write each block as a factor of its own"),
@@ -105,7 +107,7 @@ def _matrix(node: sp.Basic, alphabet: Alphabet, whole: object) -> Polynomial:
         case sp.DiagonalOf():
             return _matrix(node.args[0], alphabet, whole).part(Kind.DIAGONAL) * alphabet.ones(dimension(node.shape[0]))
         case sp.HadamardProduct():
-            if node.shape[0] == 1:
+            if node.shape[0] == 1 and node.shape[1] != 1:
                 return _matrix(sp.HadamardProduct(*map(sp.Transpose, node.args)), alphabet, whole).T
             *others, last = (_column(part, alphabet, whole, "HadamardProduct") for part in node.args)
             for other in others:
@@ -135,7 +137,7 @@ def _column(node: sp.Basic, alphabet: Alphabet, whole: object, operation: str) -
 
 
 def _elementwise_power(node: sp.HadamardPower, alphabet: Alphabet, whole: object) -> Polynomial:
-    if node.shape[0] == 1:
+    if node.shape[0] == 1 and node.shape[1] != 1:
         return _elementwise_power(sp.HadamardPower(sp.Transpose(node.base), node.exp), alphabet, whole).T
     base = _column(node.base, alphabet, whole, "HadamardPower").diagonal()
     if not isinstance(node.exp, sp.Integer):
@@ -151,6 +153,8 @@ def _power(node: sp.MatPow, alphabet: Alphabet, whole: object) -> Polynomial:
     if not isinstance(node.exp, sp.Integer):
         raise DeclarationError(f"power {node}: only integer powers of matrices are supported")
     exponent = int(node.exp)
+    if abs(exponent) > LARGEST_POWER:
+        raise DeclarationError(f"power {node}: exponents are at most {LARGEST_POWER}, since powers are written out")
     factor = base.inverse() if exponent < 0 else base
     out = alphabet.identity(base.shape[0])
     for _ in range(abs(exponent)):

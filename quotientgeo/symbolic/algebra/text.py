@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from fractions import Fraction
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -11,10 +13,25 @@ if TYPE_CHECKING:
     from quotientgeo.symbolic.algebra.polynomial import Polynomial
     from quotientgeo.symbolic.algebra.trace import TracePolynomial
 
+_POWER = re.compile(r"\^-?\d+$")
+
+
+def product_text(factors: Iterable[str]) -> str:
+    """Factors separated by spaces; what repeats becomes a power, ``A^2`` or ``A^-2``, unless it is transposed."""
+    out = []
+    for factor, same in groupby(factors):
+        count = len(list(same))
+        if count == 1 or factor.endswith(("'", "^-T")):
+            out += [factor] * count
+        else:
+            base, _, exponent = factor.rpartition("^") if _POWER.search(factor) else (factor, "", "1")
+            out.append(f"{base}^{int(exponent) * count}")
+    return " ".join(out)
+
 
 def word_text(word: Word) -> str:
     """Letters separated by spaces, ``I`` for the empty word."""
-    return " ".join(map(repr, word)) or "I"
+    return product_text(map(repr, word)) or "I"
 
 
 def sum_text(terms: Iterable[tuple[str, Fraction]]) -> str:
@@ -35,4 +52,4 @@ def polynomial_text(polynomial: Polynomial) -> str:
 
 def trace_text(trace: TracePolynomial) -> str:
     """Text of a scalar."""
-    return sum_text((" ".join(map(repr, monomial)), coefficient) for monomial, coefficient in trace)
+    return sum_text((product_text(map(repr, monomial)), coefficient) for monomial, coefficient in trace)

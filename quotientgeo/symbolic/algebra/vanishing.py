@@ -47,13 +47,16 @@ def _of_word(word: Word) -> tuple[object, Filling]:
 
 
 def _gaps(matrices: Word, first: Slot) -> tuple[Word | tuple[object, ...], Filling]:
-    """(letters that do not commute with a mark where a run stands, the runs)."""
+    """(letters that do not commute, the runs with the gaps that they stand in).
+
+    Of two runs side by side, which are of two algebras and do not commute with each other, only the first fills the gap.
+    """
     skeleton: list[object] = []
     filling: Filling = []
     spans = dict(runs(matrices))
     i = 0
     while i < len(matrices):
-        if i in spans:
+        if i in spans and (not filling or filling[-1][0] != first + len(skeleton)):
             filling += [(first + len(skeleton), letter) for letter in matrices[i : spans[i]]]
             i = spans[i]
             continue

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 
 import torch
 
@@ -21,6 +23,7 @@ from quotientgeo.symbolic.derivation.statements import Statement, statements
 
 DEFAULT_LEVELS = "abcde"  # (f) is left to those who ask for it: it takes seconds per claim
 
+ROUNDING = 1e-4  # relative difference in float64 that cancelling terms may leave; wrong formulas differ by 1e-2 or more
 _BEFORE_FREE = "vertical_from_action"  # the claim about the action that comes before its freeness
 
 _CHECKS: dict[Level, Callable[[Geometry, Statement], LevelResult]] = {
@@ -60,7 +63,8 @@ def certify(
                 done.append(_check(geometry, statement, chosen))
             if statement.name == _BEFORE_FREE:
                 done += free
-    return Certificate(geometry.name, _assumptions(ranks), (*done, *positive))
+    told = tuple(_in_words(geometry, claim) for claim in (*done, *positive))
+    return Certificate(geometry.name, _assumptions(ranks), told)
 
 
 def check_statement(geometry: Geometry, statement: Statement, level: Level) -> LevelResult:
@@ -71,10 +75,32 @@ def check_statement(geometry: Geometry, statement: Statement, level: Level) -> L
 
 def _check(geometry: Geometry, statement: Statement, levels: list[Level]) -> Claim:
     results = [_CHECKS[level](geometry, statement) for level in levels]
-    results = [result for result in results if result.outcome is not Outcome.NOT_APPLICABLE]
+    results = _without_rounding([result for result in results if result.outcome is not Outcome.NOT_APPLICABLE])
     refuted = any(result.outcome is Outcome.FALSE for result in results)
     witness = find_witness(geometry, statement) if refuted else None
     return Claim(statement.name, statement.text, statement.formula(geometry), tuple(results), witness)
+
+
+def _in_words(geometry: Geometry, claim: Claim) -> Claim:
+    """The claim with vertical vectors called by a name that no letter of the geometry has."""
+    say, witness = geometry.in_words, claim.witness
+    levels = tuple(replace(result, residual=say(result.residual)) for result in claim.levels)
+    if witness is not None:
+        left, right = (say(side) if isinstance(side, str) else side for side in (witness.left, witness.right))
+        witness = replace(witness, left=left, right=right)
+    return replace(claim, statement=say(claim.statement), levels=levels, witness=witness)
+
+
+def _without_rounding(results: list[LevelResult]) -> list[LevelResult]:
+    """What is proven for all sizes is not refuted by a small difference in floating point, where large terms may cancel."""
+    proven = any(r.outcome is Outcome.PROVEN and r.level is Level.NORMAL_FORM for r in results)
+    exact = not any(r.outcome is Outcome.FALSE and r.level is not Level.AUTODIFF for r in results)
+    return [
+        dataclasses.replace(r, outcome=Outcome.UNDECIDED, residual="rounding: the terms are large and cancel")
+        if r.outcome is Outcome.FALSE and r.measured is not None and r.measured < ROUNDING and proven and exact
+        else r
+        for r in results
+    ]
 
 
 def _assumptions(ranks: Ranks) -> tuple[str, ...]:

@@ -141,3 +141,17 @@ def test_scalars_divide() -> None:
     quotient = trace_from_sympy(sp.Trace(x.T * M * x) / sp.Trace(x.T * x), letters)
     assert quotient.substitute({"x": moved.scaled(letters["c"].scalar())}) == quotient
     close(evaluate_trace(quotient, w), (w["x"].T @ w["M"] @ w["x"] / (w["x"].T @ w["x"])).sum(), "Rayleigh quotient")
+
+
+def test_two_algebras_side_by_side_do_not_commute() -> None:
+    letters = alphabet()
+    b, c, m = letters["B"], letters["C"], letters["M"]
+    assert not vanishes(b * c - c * b)
+    assert not vanishes(m * b * c - m * c * b)
+    assert not vanishes(b * c * m - c * b * m)
+    assert vanishes(b * c - b * c)
+
+
+def test_a_number_times_a_letter_that_cancels() -> None:
+    assert equal((SCALAR * B).inv() * B, sp.Identity(D) / SCALAR)
+    assert equal(sp.DiagMatrix(SCALAR * u).inv() * u, sp.OneMatrix(D, 1) / SCALAR)
