@@ -186,7 +186,7 @@ def _other_action(symmetry: Symmetry, factor: str, expression: sp.Basic) -> Symm
         return tuple(moved.values())
 
     action.__signature__ = inspect.signature(symmetry.action)  # type: ignore[attr-defined]
-    return Symmetry(symmetry.name, symmetry.group, symmetry.factors, action, symmetry.preserves)
+    return Symmetry(symmetry.name, symmetry.group, symmetry.factors, action, symmetry.preserves, symmetry.inputs)
 
 
 def _action_changes(entry: str) -> Iterator[tuple[str, str, sp.Basic]]:

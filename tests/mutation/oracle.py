@@ -27,7 +27,7 @@ class Numbers:
     def __init__(self, symmetry: Symmetry, metric: Metric, seed: int, scale: float) -> None:
         self.symmetry, self.metric = symmetry, metric
         of_groups = symmetry.group_sizes
-        free = iter((6, 7, 8, 9, 10))
+        free = iter(range(6, 20))
         self.sizes = {s: 4 if s in of_groups else next(free) for s in symmetry.sizes if isinstance(s, str)}
         self.rng = torch.Generator().manual_seed(seed)
         alphabet = symmetry.alphabet()
@@ -35,10 +35,16 @@ class Numbers:
         self.preserved = [expression for expression, _ in symmetry.read_preserved(alphabet)]
         self.inner = metric.read_inner(symmetry.alphabet())[0]
         self.parameters = {name: torch.rand((), generator=self.rng).double() + 0.5 for name in metric.parameters}
-        self.point = {f: scale * self._normal(f) for f in symmetry.factors}
+        self.point = {f: scale * self._normal(shape) for f, shape in symmetry.factors.items()}
+        self.inputs = {
+            name: self._normal(given)
+            if isinstance(given, tuple)
+            else given.random_element(self.rng, condition=4.0, sizes=self.sizes)
+            for name, given in symmetry.inputs.items()
+        }
 
-    def _normal(self, factor: str) -> Tensor:
-        rows, columns = (s if isinstance(s, int) else self.sizes[s] for s in self.symmetry.factors[factor])
+    def _normal(self, shape: tuple[str | int, str | int]) -> Tensor:
+        rows, columns = (s if isinstance(s, int) else self.sizes[s] for s in shape)
         return torch.randn(rows, columns, generator=self.rng, dtype=torch.float64)
 
     def element(self) -> Point:
@@ -58,7 +64,7 @@ class Numbers:
         return {name: left[name] + right[name] if g.law == "add" else left[name] @ right[name] for name, g in groups}
 
     def act(self, element: Point, point: Point) -> Point:
-        return {f: value(e, {**element, **point}, self.sizes) for f, e in self.moved.items()}
+        return {f: value(e, {**element, **point, **self.inputs}, self.sizes) for f, e in self.moved.items()}
 
     def flat(self, point: Point) -> Tensor:
         return torch.cat([x.reshape(-1) for x in point.values()])
@@ -99,7 +105,8 @@ def _false_at(n: Numbers) -> Iterator[str]:
     if not sides:
         yield "composition"
     for expression in n.preserved:
-        if _differ(value(expression, n.act(a, p), n.sizes), value(expression, p, n.sizes)):
+        there, here = ({**point, **n.inputs} for point in (n.act(a, p), p))
+        if _differ(value(expression, there, n.sizes), value(expression, here, n.sizes)):
             yield "preserved"
     gram, pushing = n.gram(p), n.pushing(a, p)
     if _differ(gram, gram.mT):

@@ -22,7 +22,7 @@ from tests.mutation.verdicts import EQUAL, NUMBERS, SYMBOLS, Verdict
 
 Namespace = dict[str, Any]
 Site = tuple[str, str, Callable[[], tuple[str, str]]]
-SIZES = (5, 6, 7, 8, 9)  # of factors' own axes
+SIZES = (5, 6, 7, 8, 9, 10, 11, 12)  # of factors' own axes
 TOLERANCE = 1e-9
 
 _OPERATORS: dict[type, type] = {ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult}

@@ -23,12 +23,12 @@ derived formula, of the declared action, of the declared metric, or of the gener
 kind the check rejected; several checks may reject the same one.
 
 - declaration: refused when it is declared, or when the changed formula is read. derive: refused by `derive`.
-- a, b, d, e: levels of the certificate. (a) counts where it no longer proves, which alone rejects nothing; level (c) proves small
-  sizes only and (f) takes seconds per claim: neither is run here.
+- a, b, e: levels of the certificate. (a) counts where it no longer proves, which alone rejects nothing; level (c) proves small
+  sizes only, (d) repeats (b) in other numbers and (f) takes seconds per claim: they are not run here.
 - symbols: refused before code is written (the source run on symbols, and the checks of what is solved for at run time).
 - numbers: for comparison, whether the values of the function differ in float64; it rejects nothing.
 - harmless: mutants that are no fault, not counted as mutants. Same normal form: the change is no change. True: torch alone,
-  without the engine, finds action, preserved quantity, metric and invariance in order at its points, as for a metric with one term
+  without the engine, finds action, preserved quantity, metric and invariance in order at its points, as where one term is
   scaled. Same values: the source computes the same by another way.
 """
 
@@ -46,7 +46,7 @@ class Amount:
 
 
 SAMPLE = Amount(4, 3, 4, 4, "abe", 40)
-FULL = Amount(14, 8, 10, 14, "abde", 200)
+FULL = Amount(7, 4, 5, 7, "abe", 60)
 
 
 def verdicts(entry: str, amount: Amount) -> list[Verdict]:

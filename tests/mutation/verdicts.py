@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 DECLARED, DERIVED = "declaration", "derive"
-LEVELS = ("a", "b", "d", "e")
+LEVELS = ("a", "b", "e")
 SYMBOLS, NUMBERS = "symbols", "numbers"
 COLUMNS = (DECLARED, DERIVED, *LEVELS, SYMBOLS, NUMBERS)
 

@@ -22,7 +22,6 @@ from quotientgeo.symbolic.declaration import Metric, Symmetry
 
 Inner = Callable[[Any, Any, Any], Any]
 PAIR = {"G": ("n", "h"), "H": ("m", "h")}
-HEADS = {"G": ("n", "h"), "H": ("n", "h")}
 CHAIN = {"G": ("n", "h"), "W": ("h", "h"), "R": ("m", "h")}
 VECTORS = {"u": ("d", 1), "v": ("d", 1)}
 ONES = OneMatrix(sp.Symbol("d", integer=True, positive=True), 1)
@@ -40,9 +39,9 @@ def product(G: Any, H: Any) -> Any:
     return G * H.T
 
 
-def score(G: Any, H: Any) -> Any:
-    """What rotary positions leave of G'H."""
-    return ComplexPart(G.T * H, "half")
+def score(G: Any, H: Any, R: Any) -> Any:
+    """What attention with rotary positions sees, for every rotation R between two of them."""
+    return G * R * H.T
 
 
 def invariant(p: Any, a: Any, b: Any) -> Any:
@@ -86,19 +85,24 @@ def of(name: str, group: Any, factors: Any, action: Any, inner: Inner, preserves
     return Metric("own", Symmetry(name, group, factors, action, preserves), inner)
 
 
+def rotary(group: Any, inner: Inner) -> Metric:
+    symmetry = Symmetry("score", group, PAIR, moved, score, inputs={"R": ComplexDiagonal("h")})
+    return Metric("own", symmetry, inner)
+
+
 FALSE: dict[str, tuple[str, Callable[[], Metric]]] = {
     "euclidean metric under GL": ("invariance", lambda: pair(euclidean)),
     "GL where only complex numbers act": (
         "preserved",
-        lambda: of("score", GL("h"), HEADS, moved, invariant, score),
+        lambda: rotary(GL("h"), invariant),
     ),
     "wrong pairing of the group": (
         "preserved",
-        lambda: of("score", ComplexDiagonal("h", "interleaved"), HEADS, moved, paired("interleaved"), score),
+        lambda: rotary(ComplexDiagonal("h", "interleaved"), paired("interleaved")),
     ),
     "wrong pairing of the metric": (
         "invariance",
-        lambda: of("score", ComplexDiagonal("h"), HEADS, moved, paired("interleaved"), score),
+        lambda: rotary(ComplexDiagonal("h"), paired("interleaved")),
     ),
     "indefinite": (
         "metric_positive_definite",

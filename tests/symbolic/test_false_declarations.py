@@ -36,6 +36,7 @@ class Evaluated:
         self.names, self.sizes = symmetry.names, witness.sizes
         self.letters = {name: numbers(rows) for name, rows in witness.values.items()}
         self.point = {f: self.letters[f] for f in symmetry.factors}
+        self.inputs = {name: self.letters[name] for name in symmetry.inputs if name in self.letters}
         self.moved = {f: expression for f, (expression, _) in symmetry.read_action(symmetry.alphabet()).items()}
         self.preserved = [expression for expression, _ in symmetry.read_preserved(symmetry.alphabet())]
         self.inner_ = metric.read_inner(symmetry.alphabet())[0]
@@ -70,7 +71,10 @@ class Evaluated:
                 return self.act(a, self.act(b, p)), self.act({e: a[e] @ b[e] for e in a}, p)
             case "preserved":
                 there = self.act(self.element(), p)
-                return [{str(i): value(e, q, self.sizes) for i, e in enumerate(self.preserved)} for q in (there, p)]  # type: ignore[return-value]
+                return [
+                    {str(i): value(e, {**q, **self.inputs}, self.sizes) for i, e in enumerate(self.preserved)}
+                    for q in (there, p)
+                ]  # type: ignore[return-value]
             case "metric_symmetric":
                 xi, eta = self.tangent(self.names.tangent), self.tangent(self.names.second_tangent)
                 return {"": self.inner(p, xi, eta)}, {"": self.inner(p, eta, xi)}
@@ -112,7 +116,9 @@ def test_the_error_names_the_declaration_and_the_claim(name: str) -> None:
     claim_name, declare = FALSE[name]
     metric = declare()
     with pytest.raises(CertificateError) as caught:
-        derive(metric.symmetry, metric, levels="ab").certificate.require()
+        derive(
+            metric.symmetry, metric, levels="b" if claim_name != "metric_positive_definite" else "ae"
+        ).certificate.require()
     text = str(caught.value)
     assert text.startswith(f"{metric.symmetry.name}_own: ")
     assert claim_name in text or claim_name.removeprefix("metric_").replace("_", " ") in text
@@ -251,7 +257,12 @@ from tests.symbolic.false_declarations import FALSE
 metric = FALSE[{name!r}][1]()
 symmetry = metric.symmetry
 """
-COMMAND = ["euclidean metric under GL", "degenerate: a factor without a term", "A squared", "not free"]
+COMMAND = [
+    "euclidean metric under GL",
+    "degenerate: a factor without a term",
+    "a metric that a translation changes",
+    "not free",
+]
 
 
 @pytest.mark.parametrize("name", COMMAND)
