@@ -83,7 +83,7 @@ def _of_the_orbit(geometry: Geometry) -> list[Function]:
             geometry,
             "vertical",
             geometry.vertical,
-            "V_{}",
+            f"{geometry.vertical_name}_{{}}",
             f"Vertical tangent at {point}: the velocity of the orbit under the Lie algebra element {algebra}.",
         ),
         Function(

@@ -14,7 +14,8 @@ from quotientgeo.symbolic.codegen.factoring import Factoring
 from quotientgeo.symbolic.codegen.functions import Function, functions
 from quotientgeo.symbolic.codegen.grams import Gram, choose_grams
 from quotientgeo.symbolic.codegen.graph import Graph, Sizes, Value
-from quotientgeo.symbolic.codegen.notation import Notation, text, wrapped
+from quotientgeo.symbolic.codegen.notation import Notation, wrapped
+from quotientgeo.symbolic.codegen.plain import text
 from quotientgeo.symbolic.codegen.scalars import scalar_output
 from quotientgeo.symbolic.codegen.writer import INDENT, WIDTH, FunctionWriter, Output, broken
 from quotientgeo.symbolic.derivation import Geometry

@@ -90,6 +90,14 @@ class Trace:
 
 
 @dataclass(frozen=True)
+class Norm:
+    """|x|, the length of a column."""
+
+    column: Symbol
+    power: int = 2
+
+
+@dataclass(frozen=True)
 class Product:
     """coefficient * pieces; in a scalar, no pieces: a number."""
 
@@ -98,7 +106,7 @@ class Product:
 
 
 Sum: TypeAlias = tuple[Product, ...]
-Piece: TypeAlias = "Symbol | Inverse | Diagonal | ComplexDiagonal | Ones | Size | Trace | Sum"
+Piece: TypeAlias = "Symbol | Inverse | Diagonal | ComplexDiagonal | Ones | Size | Trace | Norm | Sum"
 
 
 @dataclass(frozen=True)
@@ -153,17 +161,32 @@ class Notation:
             case TraceLetter():
                 if not letter.letters:
                     return Size(str(letter.size))
-                return Trace((Product(Fraction(1), self._pieces(self.rotated(letter, last))),))
+                return self._trace(self.rotated(letter, last))
             case ScalarSymbol(name=name):
                 return Symbol(name)
         assert isinstance(letter, InverseScalar)
-        return Inverse(self.scalar(letter.argument))
+        argument = self.scalar(letter.argument)
+        if len(argument) == 1 and argument[0].coefficient == 1 and len(argument[0].pieces) == 1:
+            (piece,) = argument[0].pieces
+            if isinstance(piece, Norm):
+                return Norm(piece.column, -piece.power)
+        return Inverse(argument)
+
+    def _trace(self, word: Word) -> Piece:
+        """tr(word); |x|^2 for tr(x' x), and x' y for tr(x' y), where these are columns."""
+        pieces = self._pieces(word)
+        if self.alphabet.monomial(word).shape != (1, 1):
+            return Trace((Product(Fraction(1), pieces),))
+        match pieces:
+            case (Symbol(name, True, False), Symbol(other, False, False)) if name == other:
+                return Norm(Symbol(name))
+        return (Product(Fraction(1), pieces),)
 
     def scalar(self, scalar: TracePolynomial, last: Sequence[str] = ()) -> Sum:
         """The tree of a scalar; a letter of ``last`` ends its trace."""
         terms = [(self._letter_order(monomial), monomial, coefficient) for monomial, coefficient in scalar]
         terms.sort(key=lambda term: term[0])
-        return tuple(Product(coefficient, self._traces(monomial, last)) for _, monomial, coefficient in terms)
+        return tuple(Product(coefficient, _opened(self._traces(monomial, last))) for _, monomial, coefficient in terms)
 
     def _letter_order(self, monomial: Monomial) -> list[int]:
         """Terms with the tangents of earlier factors come first."""
@@ -291,7 +314,8 @@ class Notation:
                 rotated = word[i:] + word[:i]
                 pieces = self._pieces(rotated)
                 light = [isinstance(piece, Symbol) and piece.name not in heavy for piece in pieces]
-                order = (pieces[-1] not in ends, len(pieces), light, self._order(rotated), word_key(rotated))
+                matrix = self.alphabet.monomial(rotated).shape != (1, 1)  # a number needs no trace
+                order = (pieces[-1] not in ends, matrix, len(pieces), light, self._order(rotated), word_key(rotated))
                 ranked.append((order, rotated))
         return min(ranked, key=lambda pair: pair[0])[1]
 
@@ -302,6 +326,14 @@ class Notation:
     def _order(self, word: Word) -> list[int]:
         names = list(self.alphabet)
         return [names.index(letter.name) for letter in word if isinstance(letter, SymbolLetter)]
+
+
+def _opened(numbers: tuple[Piece, ...]) -> tuple[Piece, ...]:
+    """A product of columns that is the only number needs no brackets."""
+    match numbers:
+        case ((Product(coefficient, pieces),),) if coefficient == 1:
+            return pieces
+    return numbers
 
 
 def _is_vector(letter: Letter) -> bool:
@@ -335,40 +367,6 @@ def _take_sign(terms: Sum) -> tuple[Fraction, Sum]:
     if coefficients[0] < 0:
         factor = -factor
     return factor, tuple(Product(product.coefficient / factor, product.pieces) for product in terms)
-
-
-# text
-
-
-def text(terms: Sum) -> str:
-    """Plain text: ``xi_G P^-1 (G' xi_G + xi_G' G) - G P^-1 xi_G' xi_G``."""
-    out = ""
-    for product in terms:
-        size = abs(product.coefficient)
-        body = " ".join(map(_piece_text, product.pieces))
-        body = (body or "1") if size == 1 else f"{size} {body}".rstrip()
-        sign = "-" if product.coefficient < 0 else "+"
-        out += f" {sign} {body}" if out else (f"-{body}" if sign == "-" else body)
-    return out or "0"
-
-
-def _piece_text(piece: Piece) -> str:
-    match piece:
-        case Symbol(name, transposed, inverted):
-            return name + ("^-T" if inverted and transposed else "^-1" if inverted else "'" if transposed else "")
-        case Inverse(argument):
-            return f"({text(argument)})^-1"
-        case Diagonal(argument, power):
-            return f"diag({text(argument)})" + ("" if power == 1 else f"^{power}")
-        case ComplexDiagonal(argument, pairing):
-            return f"complex_{pairing}({text(argument)})"
-        case Ones(transposed):
-            return "1'" if transposed else "1"
-        case Size(name):
-            return name
-        case Trace(argument):
-            return f"tr({text(argument)})"
-    return f"({text(piece)})"
 
 
 def wrapped(chunks: Iterable[str], separator: str, width: int) -> list[str]:

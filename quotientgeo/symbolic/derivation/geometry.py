@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -86,6 +87,15 @@ class Geometry:
     def sizes(self) -> tuple[Dimension, ...]:
         """Distinct sizes: those of the factors' own axes, then those of the groups."""
         return self.symmetry.sizes
+
+    @property
+    def vertical_name(self) -> str:
+        """What vertical vectors are called in texts: V, or nu, ... where a letter has that name."""
+        return next(name for name in ("V", "nu", "upsilon", "vertical") if name not in self.alphabet)
+
+    def in_words(self, text: str) -> str:
+        """A text about vertical vectors V_X in the name that they have here."""
+        return re.sub(r"\bV_(?=[XY]\b)", f"{self.vertical_name}_", text)
 
     @property
     def staged(self) -> Mapping[int, Mapping[str, MatrixFormula]]:

@@ -162,12 +162,56 @@ def test_the_page_follows_the_declaration() -> None:
     symmetry = Symmetry("scale", GL("k"), {"U": ("d", "k")}, lambda S, U: (U * S.I,))
     metric = Metric("inv", symmetry, lambda p, a, b: 3 * sp.Trace((p.U.T * p.U).I * a.U.T * b.U))
     page = derivation_page(derive(symmetry, metric, levels="a"), "a test", links=False)
-    assert r"S \cdot (U) = \bigl( U S^{-1} \bigr)" in page
+    assert r"S \cdot U = U S^{-1}" in page
+    assert r"A point is a matrix $U \in \mathbb{R}^{d \times k}$. Its product with itself" in page
     assert r"3 \mathrm{tr}\bigl( P^{-1} \xi_{U}^{\top} \eta_{U} \bigr)" in page
     assert "Why it is a symmetry" not in page
     for letter in ("G", "H", "Q"):
         assert not re.search(rf"(?<![\w\\]){letter}(?!\w)", "".join(blocks(page)))
     assert "](../" not in page
+
+
+def page_of(name: str) -> str:
+    declared = import_module(f"quotientgeo.catalogue.{name}.declaration")
+    return derivation_page(derive(declared.symmetry, declared.metric, levels="a"), "a test", links=False)
+
+
+def test_vertical_vectors_have_a_name_that_no_factor_has() -> None:
+    """A factor is called V: the vertical vector is nu, on the page, in the certificate and in docstrings."""
+    declared = import_module("quotientgeo.catalogue.layer_rescaling_invariant.declaration")
+    geometry = derive(declared.symmetry, declared.metric, levels="a")
+    page = derivation_page(geometry, "a test", links=False)
+    for text in (
+        r"\langle \xi, \nu \rangle",
+        r"\nu_{V} &= - V X",
+        r"\xi = \nu + \xi^{\mathrm{hor}}",
+        r"nu\_X = 0 for X = 0",
+    ):
+        assert text in page
+    assert not re.search(r"V\\?_(X|\{V\})|\[V\]|\\xi, V\b", page)
+    assert "nu_V = -V X" in module_source(geometry, "a test")
+    assert r"\langle \xi, V \rangle" in page_of("gl_pair_mixed")
+
+
+def test_repeated_letters_are_powers() -> None:
+    """Also where nothing is cancelled yet; a letter that meets its inverse stays under the brace."""
+    page = page_of("layer_rescaling_mixed")
+    assert r"\mathrm{tr}\bigl( A^{2} \mathrm{diag}\bigl( P \bigr) A^{-2}" in page
+    assert not re.search(r"(?<![\w}])A A(?![\w^])|A\^\{-1\} A\^\{-1\}", page)
+
+
+def test_columns_have_lengths() -> None:
+    page = page_of("neuron_rescaling_mixed")
+    assert r"\bigl( \xi_{g}^{\top} \eta_{g} \bigr) \lVert h \rVert^{2}" in page
+    assert r"\mathrm{tr}\bigl( g" not in page
+    assert "squared lengths are not, so the sum vanishes only where every term does" in page
+
+
+def test_nothing_is_said_to_cancel_where_nothing_is_left() -> None:
+    page = page_of("key_bias_flat")
+    assert "the 0 words that appear" not in page
+    assert "= 0 = 0" not in page
+    assert "what appears here of it is zero, and nothing is left, so $J$ is constant" in page
 
 
 def test_no_page_tells_a_falsehood() -> None:

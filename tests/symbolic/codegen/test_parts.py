@@ -13,7 +13,8 @@ from quotientgeo.symbolic.codegen.exposition.latex import Latex, symbol_latex, v
 from quotientgeo.symbolic.codegen.factoring import Factoring
 from quotientgeo.symbolic.codegen.grams import Gram, choose_grams
 from quotientgeo.symbolic.codegen.graph import Operation
-from quotientgeo.symbolic.codegen.notation import Notation, text, wrapped
+from quotientgeo.symbolic.codegen.notation import Notation, wrapped
+from quotientgeo.symbolic.codegen.plain import text
 from tests.symbolic.codegen import direct
 
 SIZES = {"n": 512, "m": 512, "h": 32}

@@ -86,6 +86,20 @@ class GeodesicSection:
             for x, formula in self._geometry.momentum.items()
         )
 
+    def momentum_conserved(self) -> str:
+        """Why this rate is zero, as the beginning of a sentence."""
+        if self._geometry.equations is not None:
+            return (
+                "Pair this with an element of the Lie algebra. The acceleration then stands in an inner product with the "
+                "vertical vector, where it is known, and all words cancel;"
+            )
+        if all(f.polynomial.differential(self._flow).is_zero for f in self._geometry.momentum.values()):
+            return "This is zero whatever the acceleration is,"
+        count = self.momentum_words()
+        if not count:
+            return "Insert the acceleration: what appears here of it is zero, and nothing is left,"
+        return f"Insert the acceleration: the {count} words that appear cancel,"
+
     def momentum_words(self) -> int:
         """How many words d/dt J has once the acceleration is inserted, before any of them cancel."""
         s = self._spelling

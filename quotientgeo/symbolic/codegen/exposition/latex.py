@@ -10,6 +10,7 @@ from quotientgeo.symbolic.codegen.notation import (
     ComplexDiagonal,
     Diagonal,
     Inverse,
+    Norm,
     Ones,
     Piece,
     Product,
@@ -114,6 +115,8 @@ class Latex:
                 return f"{self.piece(inner)}^{{{-count}}}"
             opening, closing = _brackets(piece.argument)
             return f"{opening} {self.line(piece.argument)} {closing}^{{{-count}}}"
+        if isinstance(piece, Norm):
+            return rf"\lVert {self.piece(piece.column)} \rVert^{{{piece.power * count}}}"
         if isinstance(piece, Symbol) and count > 1:
             return f"{self.symbol(piece.name)}^{{{-count if piece.inverted else count}}}"
         return self.piece(piece) + (f"^{{{count}}}" if count > 1 else "")
@@ -124,7 +127,7 @@ class Latex:
             case Symbol(name, transposed, inverted):
                 power = r"-\top" if transposed and inverted else r"\top" if transposed else "-1" if inverted else ""
                 return self.symbol(name) + (f"^{{{power}}}" if power else "")
-            case Inverse():
+            case Inverse() | Norm():
                 return self._power(piece, 1)
             case Diagonal(argument, power):
                 exponent = "" if power == 1 else f"^{{{power}}}"
@@ -159,7 +162,7 @@ def _counted(pieces: Iterable[Piece]) -> list[tuple[Piece, int]]:
     out: list[tuple[Piece, int]] = []
     for piece in pieces:
         plain = isinstance(piece, Symbol) and not piece.transposed
-        if out and out[-1][0] == piece and (plain or isinstance(piece, Inverse | ComplexDiagonal | Trace)):
+        if out and out[-1][0] == piece and (plain or isinstance(piece, Inverse | ComplexDiagonal | Trace | Norm)):
             out[-1] = (piece, out[-1][1] + 1)
         else:
             out.append((piece, 1))
@@ -179,7 +182,7 @@ def _height(piece: Piece | Product) -> int:
     match piece:
         case Inverse(argument) if _alone(argument) is not None:
             return _height(_alone(argument))  # type: ignore[arg-type]
-        case Symbol() | Size() | Ones():
+        case Symbol() | Size() | Ones() | Norm():
             return 0
         case Inverse(argument) | Trace(argument) | Diagonal(argument) | ComplexDiagonal(argument):
             return 1 + max(map(_height, argument), default=0)

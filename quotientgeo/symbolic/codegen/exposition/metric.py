@@ -56,8 +56,24 @@ class MetricSection:
         if found is not None and found.squares:
             reasons.append("squared Frobenius norms are not")
         if found is not None and found.weighted:
-            reasons.append("traces of products that are positive semi-definite by their form are not")
+            shown = "".join(map(self._spelling.scalar, found.weighted))
+            form = "traces of products that are positive semi-definite by their form are not"
+            reasons.append(form if r"\mathrm{tr}" in shown else "squared lengths are not")
         return "".join(f", as {reason}" if i == 0 else f", and {reason}" for i, reason in enumerate(reasons))
+
+    def definite(self) -> str:
+        """Why all terms vanish for xi = 0 only."""
+        s = self._spelling
+        found = sum_of_squares(self._geometry, Ranks(self._geometry))
+        parts = enumeration([f"${s.symbol(x)}$" for x in s.names.tangents])
+        if len(s.factors) == 1:
+            return f"Under the assumptions of section 1 there is a term that does so only for {parts} $= 0$."
+        if found is not None and found.coupled:
+            return (
+                f"Under the assumptions of section 1, and taken in a suitable order, each of {parts} has a term that vanishes "
+                "only where that part is zero, once the parts before it are."
+            )
+        return f"Under the assumptions of section 1, each of {parts} has a term that vanishes only where that part is zero."
 
     @cached_property
     def _pushed(self) -> dict[str, Polynomial]:
@@ -113,11 +129,11 @@ class MetricSection:
         shown, reasons = self.invariance(), []
         if r"\underbrace" in shown:
             reasons.append("pairs over a brace cancel")
-        if any(group.law == "multiply" for group in self._geometry.symmetry.groups):
+        if r"\mathrm{tr}" in shown and any(group.law == "multiply" for group in self._geometry.symmetry.groups):
             reasons.append(
                 "letters left at the two ends of a trace meet, because a trace may be read in a circle, and cancel too"
             )
-        text = "; ".join([*reasons, *commuting(self._geometry)])
+        text = "; ".join([*reasons, *commuting(self._geometry)]) or "what cancels leaves nothing of the group element"
         return text[0].upper() + text[1:]
 
     def kept(self) -> str:
@@ -136,11 +152,14 @@ class MetricSection:
         values = {names.second_tangent(f): v.polynomial for f, v in self._geometry.vertical.items()}
         pairing = self._geometry.inner.polynomial.substitute(values)
         collected = " + ".join(
-            rf"\mathrm{{tr}}\bigl( {self.momentum(x)}^\top {s.symbol(x)} \bigr)" for x in names.algebra
+            f"{self.momentum(x)} {s.symbol(x)}"
+            if s.alphabet.shape(x) == (1, 1)
+            else rf"\mathrm{{tr}}\bigl( {self.momentum(x)}^\top {s.symbol(x)} \bigr)"
+            for x in names.algebra
         )
         return aligned(
             [
-                rf"\langle \xi, V \rangle &= {s.scalar(pairing, last=names.algebra)}",
+                rf"\langle \xi, {s.vertical} \rangle &= {s.scalar(pairing, last=names.algebra)}",
                 rf"&= {collected}",
                 *(s.block(self.momentum(x), self._geometry.momentum[x].polynomial) for x in names.algebra),
             ]

@@ -21,6 +21,7 @@ class Spelling:
         self.names = geometry.names
         self.alphabet = geometry.alphabet
         self.factors = tuple(geometry.factors)
+        self.vertical = symbol_latex(geometry.vertical_name)
         sizes = representative_sizes(geometry)
         self.grams = choose_grams(geometry.factors, sizes, [*geometry.alphabet, *map(str, geometry.sizes)])
         velocities = {f: self._velocity(f) for f in self.grams}
@@ -88,8 +89,8 @@ class Spelling:
         return rf"\mathbb{{R}}^{{{size_latex(rows)} \times {size_latex(columns)}}}"
 
     def point(self, rename: Mapping[str, str] | None = None) -> str:
-        """(G, H), or any other letters per factor."""
-        return "(" + ", ".join(self.symbol((rename or {}).get(f, f)) for f in self.factors) + ")"
+        """(G, H), or any other letters per factor; W where it is the only one."""
+        return listed(self.symbol((rename or {}).get(f, f)) for f in self.factors)
 
     def tangent_point(self) -> str:
         """(xi_G, xi_H)."""
@@ -135,18 +136,21 @@ class Spelling:
         i = 0
         while i < len(pieces):
             pair = pieces[i : i + 2]
-            if (
-                len(pair) == 2
-                and self.alphabet.local_inverse(pair[0][-1]) is pair[1][0]
-                and len(pair[0] + pair[1]) == 2
-            ):
+            if len(pair) == 2 and self._cancels(*pair):
                 both = " ".join(self._word(piece) for piece in pair)
                 out.append(rf"\underbrace{{{both}}}_{{I}}")
                 i += 2
             else:
-                out.append(self._word(pieces[i]))
-                i += 1
+                same = next((j for j in range(i, len(pieces)) if pieces[j] != pieces[i]), len(pieces))
+                following = pieces[same - 1 : same + 1]
+                last = same - i > 1 and len(following) == 2 and self._cancels(*following)
+                same -= last
+                out.append(self._word(pieces[i] * (same - i)))
+                i = same
         return " ".join(out)
+
+    def _cancels(self, left: Word, right: Word) -> bool:
+        return len(left) == len(right) == 1 and self.alphabet.local_inverse(left[0]) is right[0]
 
     def _word(self, word: Word) -> str:
         return self._latex.line(self.notation.matrix(self.alphabet.monomial(word), collect=False))

@@ -29,6 +29,22 @@ class SymmetrySection:
         self._spelling = spelling
         self._geometry = spelling.geometry
 
+    def setting(self) -> str:
+        """What a point and a tangent are, and the names of their products."""
+        s = self._spelling
+        one, named = len(s.factors) == 1, ""
+        if one:
+            point = f"A point is a matrix {self.factors()}."
+            tangent = f"A tangent at the point is a matrix of the same shape, called ${s.tangent_point()}$."
+        else:
+            point = f"A point is ${s.point()}$ with factors {self.factors()}."
+            tangent = "A tangent at the point has one matrix of the same shape for each factor"
+            tangent = f"{tangent}; they are called ${s.tangent_point()}$."
+        if s.grams:
+            whose = "Its product with itself gets a name of its own" if one else ""
+            named = f" {whose or 'Products of a factor with itself get names of their own'}, {self.grams()}."
+        return f"{point}{named} {tangent}"
+
     def factors(self) -> str:
         """G in R^{n x h} and H in R^{m x h}."""
         s = self._spelling
@@ -95,7 +111,8 @@ class SymmetrySection:
         """A . (G, H) = (G A^-1, H A^T)."""
         s = self._spelling
         moved = ", ".join(s.line(formula.polynomial) for formula in self._geometry.action.values())
-        return display(rf"{s.elements()} \cdot {s.point()} = \bigl( {moved} \bigr)")
+        image = moved if len(s.factors) == 1 else rf"\bigl( {moved} \bigr)"
+        return display(rf"{s.elements()} \cdot {s.point()} = {image}")
 
     def composition(self) -> str:
         """What acting twice does to each factor."""
@@ -164,10 +181,10 @@ class SymmetrySection:
         )
         rows = []
         for factor, formula in self._geometry.action.items():
-            moved = formula.polynomial
+            moved, vertical = formula.polynomial, self._geometry.vertical[factor].polynomial
             rows.append(
                 rf"\mathrm{{d}}\bigl( {s.line(moved)} \bigr) &= {s.line(moved.differential(directions))} "
-                rf"&&\text{{for }} {along}, & V_{{{s.symbol(factor)}}} &= {s.line(self._geometry.vertical[factor].polynomial)}"
+                rf"&&\text{{for }} {along}, & {s.vertical}_{{{s.symbol(factor)}}} &= {s.line(vertical)}"
             )
         return aligned(rows)
 
@@ -180,9 +197,8 @@ class SymmetrySection:
                 moves = {f: {f: v.polynomial} for f, v in self._geometry.vertical.items()}
                 changes = [formula.polynomial.differential(move) for move in moves.values()]
                 parts = [s.line(change, collect=False) for change in changes if not change.is_zero]
-                rows.append(
-                    rf"\mathrm{{D}}\bigl( {s.line(formula.polynomial)} \bigr)[V] &= {f'{added(parts)} = ' if parts else ''}0"
-                )
+                change = rf"\mathrm{{D}}\bigl( {s.line(formula.polynomial)} \bigr)[{s.vertical}]"
+                rows.append(f"{change} &= {f'{added(parts)} = ' if parts else ''}0")
         return aligned(rows) if rows else ""
 
     def stabiliser(self) -> str:
@@ -238,7 +254,7 @@ def commuting(geometry: Geometry) -> list[str]:
         "diagonal": "diagonal matrices commute, so they cancel wherever they stand among each other",
         "complex_half": "complex diagonal matrices commute, so they cancel wherever they stand among each other",
         "complex_interleaved": "complex diagonal matrices commute, so they cancel wherever they stand among each other",
-        "scalar": "numbers cancel wherever they stand",
+        "positive": "numbers cancel wherever they stand",
     }
     groups = geometry.symmetry.groups
     found = ["terms of opposite sign cancel" if g.law == "add" else reasons.get(g.element_kind, "") for g in groups]
