@@ -211,6 +211,7 @@ def test_nothing_is_said_to_cancel_where_nothing_is_left() -> None:
     page = page_of("key_bias_flat")
     assert "the 0 words that appear" not in page
     assert "= 0 = 0" not in page
+    assert "**Order 3** is zero (proven for all sizes):" in page
     assert "what appears here of it is zero, and nothing is left, so $J$ is constant" in page
 
 

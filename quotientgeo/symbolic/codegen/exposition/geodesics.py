@@ -156,6 +156,6 @@ class GeodesicSection:
                     for i, (f, size) in enumerate(sizes.items())
                 ]
                 counts = enumeration(words)
-                long = max(sizes.values()) > _LONG
-                out.append({"order": order, "counts": counts, "rows": aligned(rows), "long": long})
+                long, zero = max(sizes.values()) > _LONG, not any(sizes.values())
+                out.append({"order": order, "counts": counts, "rows": aligned(rows), "long": long, "zero": zero})
         return out

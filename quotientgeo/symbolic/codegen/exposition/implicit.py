@@ -85,6 +85,7 @@ class ImplicitSection:
             words = [
                 f"{size}{' words' if i == 0 else ''} for ${s.symbol(f)}$" for i, (f, size) in enumerate(sizes.items())
             ]
-            long = max(sizes.values()) > _LONG
-            out.append({"order": order, "counts": enumeration(words), "rows": aligned(rows), "long": long})
+            long, zero = max(sizes.values()) > _LONG, not any(sizes.values())
+            counts = enumeration(words)
+            out.append({"order": order, "counts": counts, "rows": aligned(rows), "long": long, "zero": zero})
         return out
