@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import cache
 
 import numpy as np
 import pytest
@@ -13,27 +14,36 @@ from torch import nn
 import quotientgeo as qg
 
 
-@pytest.fixture
-def model():
+def network():
     torch.manual_seed(3)
     return nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 3)).double().eval()
 
 
-@pytest.fixture
-def batch():
+def examples():
     generator = torch.Generator().manual_seed(5)
     return {"x": torch.randn(9, 3, generator=generator).double(), "y": torch.randint(3, (9,), generator=generator)}
+
+
+@pytest.fixture
+def model():
+    return network()
+
+
+@pytest.fixture
+def batch():
+    return examples()
 
 
 def loss(model, batch):
     return nn.functional.cross_entropy(model(batch["x"]), batch["y"], reduction="sum"), len(batch["y"])
 
 
-def reference_maximum(model, batch, rho, scale):
+@cache
+def reference_maximum(rho, scale):
     """max over |z| <= rho of L(w + scale z) - L(w) by scipy's SLSQP from 12 starts, the network written out in numpy."""
-    W1, b1, W2, b2 = (p.detach().numpy() for p in model.parameters())
+    W1, b1, W2, b2 = (p.detach().numpy() for p in network().parameters())
     w = np.concatenate([W1.ravel(), b1, W2.ravel(), b2])
-    x, y = batch["x"].numpy(), batch["y"].numpy()
+    x, y = (part.numpy() for part in examples().values())
 
     def value_and_gradient(v):
         A1, c1, A2, c2 = v[:12].reshape(4, 3), v[12:16], v[16:28].reshape(3, 4), v[28:]
@@ -66,6 +76,7 @@ def reference_maximum(model, batch, rho, scale):
     return best - value_and_gradient(w)[0]
 
 
+@pytest.mark.xdist_group("independent maximum")  # of one process: each maximum serves several tests
 @pytest.mark.parametrize("rho", [0.01, 0.1, 0.5])
 @pytest.mark.parametrize(
     ("settings", "scale"),
@@ -76,11 +87,11 @@ def reference_maximum(model, batch, rho, scale):
     ],
 )
 def test_agrees_with_an_independent_maximum(model, batch, rho, settings, scale):
-    expected = reference_maximum(model, batch, rho, scale)
+    expected = reference_maximum(rho, scale)
     result = qg.sharpness(model, loss, [batch], rho=rho, steps=100, starts=4, **settings)
     assert result.value <= expected * (1 + 1e-6)
     assert result.value >= expected * 0.995
-    other = reference_maximum(model, batch, rho, "euclidean" if scale == "adaptive" else "adaptive")
+    other = reference_maximum(rho, "euclidean" if scale == "adaptive" else "adaptive")
     assert abs(other - expected) > 0.05 * expected  # the comparison can tell the two norms apart
 
 
