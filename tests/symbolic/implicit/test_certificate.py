@@ -180,6 +180,7 @@ def test_mutants_of_every_equation_are_rejected(name: str) -> None:
     assert count >= 12
 
 
+@pytest.mark.slow
 def test_sympy_rejects_mutants_too() -> None:
     claims, rejected = ("gradient", "acceleration"), 0
     assert all(claim.status == "tested" for claim in certify(formulas("pair"), "f", claims))
