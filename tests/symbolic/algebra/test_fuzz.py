@@ -10,7 +10,8 @@ from torch import Tensor
 from quotientgeo.symbolic.algebra import polynomial_from_sympy, trace, trace_from_sympy
 from tests.symbolic.algebra.expressions import SYMBOL, Pair, alphabet, evaluate, evaluate_trace, squares, values
 
-MANY = settings(max_examples=200, deadline=None, derandomize=True)
+# five hundred of these expressions: tests/symbolic/test_thousand.py, under slow
+MANY = settings(max_examples=100, deadline=None, derandomize=True)
 SOME = settings(MANY, max_examples=80)
 TOLERANCE = 1e-9  # relative; random words of a few factors with inverses lose a few digits
 
