@@ -15,7 +15,7 @@ Terms = dict[Word, Fraction]
 def factors(terms: Mapping[Word, Fraction]) -> tuple[Fraction, list[tuple[Terms, int]]]:
     """(c, [(terms, power), ...]): the sum is c times the product of the powers; words are products of commuting letters."""
     letters = sorted({letter for word in terms for letter in word}, key=lambda letter: letter.sort_key)
-    symbols = {letter: sp.Dummy(f"x{i}") for i, letter in enumerate(letters)}
+    symbols = {letter: sp.Symbol(f"x{i:04}") for i, letter in enumerate(letters)}
     if not letters:
         return sum(terms.values(), Fraction(0)), []
     total = sp.Add(

@@ -9,7 +9,16 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from quotientgeo.symbolic.algebra import InverseLetter, Kind, Letter, OnesLetter, PartLetter, SymbolLetter, Word
+from quotientgeo.symbolic.algebra import (
+    InverseLetter,
+    Kind,
+    Letter,
+    OnesLetter,
+    PartLetter,
+    SymbolLetter,
+    Word,
+    word_key,
+)
 from quotientgeo.symbolic.algebra.factoring import factors
 from quotientgeo.symbolic.codegen.chain import chain_cost
 from quotientgeo.symbolic.codegen.graph import Operation, Value, extent
@@ -66,7 +75,8 @@ class Columns:
             if len(found) > 1 or found[0][1] > 1:
                 powers = [self.of_sum(factor, size) for factor, power in found for _ in range(power)]
                 return self._product(powers, size).times(constant)
-        columns = tuple(self.of_run(run, size).times(coefficient) for run, coefficient in terms.items())
+        ordered = sorted(terms.items(), key=lambda term: word_key(term[0]))  # they come from a set
+        columns = tuple(self.of_run(run, size).times(coefficient) for run, coefficient in ordered)
         return self._graph.sum(columns, (size, 1))
 
     def _of_letter(self, letter: Letter) -> Value:

@@ -192,7 +192,7 @@ class FunctionWriter:
                 return Expression(f"{like}.new_zeros(*batch, {', '.join(map(self._extent, node.shape))})", True)
             case Operation.ONES:
                 like = next(iter(self._arguments))
-                extents = ", ".join(map(self._extent, node.shape))
+                extents = ", ".join(map(self._extent, reversed(node.shape) if transposed else node.shape))
                 return Expression(f"{like}.new_ones({extents})", True)
         return self._scalar(node) if node.is_scalar else self._entrywise(node)
 
