@@ -285,6 +285,16 @@ def test_a_solve_that_is_wrong_is_refused(kind: str, chain: Geometry) -> None:
             raise AssertionError(f"not refused: {what}: {check_horizontal(changed, geometry)}")
 
 
+@pytest.mark.parametrize("text", ["if steps < 1025:", "if (steps <= 1024):", "if steps <= 1e3:"])
+def test_a_branch_whose_limit_is_not_found_is_refused(text: str, chain: Geometry) -> None:
+    """Else conjugate gradients would never be run, and nothing would say so."""
+    source = module_source(chain, "a test")
+    assert source.count("if steps <= 1024:") == 1
+    changed = source.replace("if steps <= 1024:", text)
+    with pytest.raises(CertificateError, match="conjugate gradients cannot be tested"):
+        check_horizontal(changed, chain)
+
+
 def test_a_factor_called_like_a_part_of_the_solve_is_refused() -> None:
     pair = Symmetry(
         "pair", GL("h"), {"G": ("n", "h"), "weights": ("m", "h")}, lambda A, G, weights: (G * A.I, weights * A.T)
