@@ -135,7 +135,7 @@ def test_scalings() -> None:
     found = search_metrics(SCALE, Words(length=2))
     assert [term.text for term in found] == [
         "tr(W W')^-1 tr(xi_W' eta_W)",
-        "tr(W W')^-1 tr(W W')^-1 tr(W' W xi_W' eta_W)",
+        "tr(W W')^-2 tr(W' W xi_W' eta_W)",
     ]
     # W' W is singular where W is wide, and nothing says that it is not
     assert [term.sign.definiteness for term in found] == [Definiteness.PROVEN, Definiteness.SEMIDEFINITE]
