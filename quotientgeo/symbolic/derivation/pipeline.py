@@ -24,6 +24,9 @@ def derive(symmetry: Symmetry, metric: Metric, *, levels: Iterable[Level | str] 
     A false declaration is derived too: its certificate says what is false, with a witness, and
     ``geometry.certificate.require()`` raises it.
 
+    Where no one-sided product solves the equations of the metric (Sylvester-type, coupled and rank-one metrics), the geometry
+    is derived all the same: it carries the ``equations``, and what they define is solved for at run time.
+
     Args:
         symmetry: the group action.
         metric: a metric declared for that symmetry.
@@ -34,9 +37,6 @@ def derive(symmetry: Symmetry, metric: Metric, *, levels: Iterable[Level | str] 
         CertificateError: the metric is not symmetric, or not positive definite, and its equations have no solution for that
             reason; with a witness.
         NotDerivableError: a step cannot be differentiated in the algebra.
-
-    Where no one-sided product solves the equations of the metric (Sylvester-type, coupled and rank-one metrics), the geometry
-    is derived all the same: it carries the equations, and what they define is solved for at run time.
     """
     if not isinstance(symmetry, Symmetry) or not isinstance(metric, Metric):
         raise DeclarationError(
