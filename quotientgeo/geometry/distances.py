@@ -1,7 +1,9 @@
 """The distance of two pairs in the quotient, between a lower and an upper bound that are always given together.
 
-Upper bounds are lengths of paths: the geodesic that ``logarithm`` finds, or an explicit path. Lower bounds come from maps to
-spaces of known distance that no path can outrun.
+Upper bounds are lengths of paths: the geodesic that ``logarithm`` finds, or an explicit path. A geodesic ends a small gap away
+from the second pair, and the length of what closes it is added to first order only: such a bound is proven up to terms of
+second order in ``gap`` (1e-22 where that is 1e-11). Lower bounds come from maps to spaces of known distance that no path can
+outrun.
 """
 
 from __future__ import annotations
@@ -28,7 +30,8 @@ class Distance(NamedTuple):
 
     lower <= d <= upper. converged (bool): whether the upper bound is the length of a connecting geodesic (or d itself, where a
     closed form is known); where it is false, the upper bound is the length of an explicit path, or infinite where there is no
-    path at all (see ``path_length``). gap: what of the upper bound is uncertainty of the geodesic's end point.
+    path at all (see ``path_length``). gap: the part of the upper bound that leads from the geodesic's end to the second pair; its
+    length is known to first order only. It is 0 where the bound is that of an explicit path or a closed form.
     """
 
     lower: Tensor
@@ -48,11 +51,10 @@ def quotient_distance(
 ) -> Distance:
     """Bounds of the distance of two batches of pairs of one shape, given by their canonical frames.
 
-    For h = 1 both bounds are the closed form (``rank_one_distance``), to rounding. Else geodesics are shot both
-    ways, and the upper bound is
-    the shortest of what connects: a geodesic that was found with its gap added, or the explicit path. So bounds are
-    symmetric to rounding. A converged geodesic that is longer than the explicit path is not the shortest: such a block
-    counts as not converged.
+    For h = 1 both bounds are the closed form (``rank_one_distance``), to rounding. Else geodesics are shot both ways, and the
+    upper bound is the shortest of what connects: a geodesic that was found, with its gap added to first order, or the explicit
+    path. So bounds are symmetric to rounding. A converged geodesic that is longer than the explicit path is not the shortest:
+    such a block counts as not converged.
     """
     require_declared(metric, "exact")
     if first.s.shape[-1] == 1:

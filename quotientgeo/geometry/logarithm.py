@@ -70,10 +70,11 @@ def logarithm(
     first, second: canonical frames of two batches of pairs of one shape. start: where to begin (default: the lift of
     P_T(W_2 - W_1)). most: iterations for one number of integrator steps. For h = 1 the tangent is a closed form.
 
-    A converged z satisfies d(Exp z, orbit) <= gap <= max(tolerance u, r): u = 1 (invariant) or |W_2|_F (mixed), and r the
-    rounding of W as the metric sees it, 8 eps h s_1/s_h (invariant) or 8 eps h s_1 (mixed). The integrator's steps for the
-    mixed metric are doubled until G H' changes by no more than a relative ``tolerance``, and the last change is part of the
-    gap. Where that fails, or the iteration does, ``converged`` is false.
+    A converged z has gap <= max(tolerance u, r): u = 1 (invariant) or |W_2|_F (mixed), and r the rounding of W as the metric
+    sees it, 8 eps h s_1/s_h (invariant) or 8 eps h s_1 (mixed). The gap is d(Exp z, orbit) to first order in the miss W_2 - W:
+    an estimate whose error is of second order in itself, not a proven bound. The integrator's steps for the mixed metric are
+    doubled until G H' changes by no more than a relative ``tolerance``, and the last change, which estimates what is left, is
+    part of the gap. Where that fails, or the iteration does, ``converged`` is false.
 
     Raises:
         ShapeError: the two batches differ in shape.
