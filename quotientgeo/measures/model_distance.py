@@ -24,7 +24,7 @@ from quotientgeo.model.inventory import inventory
 from quotientgeo.model.stacks import PairStack
 
 SCHEMA = 1
-TOLERANCE = 1e-9  # of a geodesic's end point; what is left of it is in the upper bound
+TOLERANCE = 1e-9  # of a geodesic's end point; what is left of it is in the upper bound, to first order
 _NAMED = 4
 
 
@@ -32,7 +32,8 @@ _NAMED = 4
 class BlockDistance:
     """One block: ``lower`` <= d <= ``upper``, in the metric's unit.
 
-    outcome: "geodesic": a connecting geodesic was found (or h = 1, a closed form), and the upper bound is its length;
+    outcome: "geodesic": a connecting geodesic was found (or h = 1, a closed form), and the upper bound is its length, with the
+    gap at its end accounted for to first order;
     "path": none was, or none that is shorter than an explicit path, whose length is then the upper bound; "apart": the two orbits
     are not connected, both bounds are infinite; "rank_deficient": in one of the models (``detail``) the block has lost rank,
     there is no distance, and the bounds are 0 and infinity.
