@@ -279,7 +279,8 @@ def _checked_inputs(symmetry: str, inputs: Any) -> dict[str, Any]:
     for name, given in inputs.items():
         check_identifier(f"{symmetry}: input", name)
         if isinstance(given, tuple | list):
-            given = _checked_factors(symmetry, {name: given})[name]
+            shapes: dict[str, Any] = {name: given}
+            given = _checked_factors(symmetry, shapes)[name]
         elif isinstance(given, type) or not hasattr(given, "element_kind"):
             raise DeclarationError(
                 f"{symmetry}: input {name} must be a shape (rows, columns) or a simple group whose elements it runs through, "
