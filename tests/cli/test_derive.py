@@ -35,7 +35,15 @@ def inner(p, a, b):
 
 metric = qg.Metric("own", symmetry, inner)
 """
+ONE_FACTOR = """
+from sympy import Trace
+import quotientgeo as qg
+
+symmetry = qg.Symmetry("spans", group=qg.GL("k"), factors={"U": ("d", "k")}, action=lambda A, U: (U * A.T,))
+metric = qg.Metric("own", symmetry, lambda p, a, b: Trace((p.U.T * p.U).I * a.U.T * b.U))
+"""
 FLAT = 'metric = qg.Metric("flat", symmetry, lambda p, a, b: Trace(a.G.T * b.G) + Trace(a.H.T * b.H))\n'
+pytestmark = pytest.mark.xdist_group("quotientgeo derive")  # of one process: what is derived serves several tests
 EXAMPLES = Path(__file__).parents[2] / "examples"
 FILES = ["certificate.json", "derivation.md", "generated.py"]
 
@@ -46,6 +54,15 @@ def derived(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Result]:
     folder = tmp_path_factory.mktemp("derived")
     (folder / "own.py").write_text(HEAD + INVARIANT)
     return folder, run(folder / "own.py", "--out", folder / "out")
+
+
+@pytest.fixture(scope="module")
+def quick(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A declaration that is derived in no time, and what was made of it."""
+    folder = tmp_path_factory.mktemp("quick")
+    (folder / "own.py").write_text(ONE_FACTOR)
+    assert run(folder / "own.py", "--out", folder / "out").exit_code == 0
+    return folder
 
 
 def run(*arguments: str | Path) -> Result:
@@ -95,9 +112,8 @@ def test_the_code_is_that_of_the_metric(derived: tuple[Path, Result]) -> None:
         torch.testing.assert_close(one, other)
 
 
-def test_check_compares_byte_for_byte(derived: tuple[Path, Result], tmp_path: Path) -> None:
-    folder, _ = derived
-    out = folder / "out" / "gl_pair_own"
+def test_check_compares_byte_for_byte(quick: Path) -> None:
+    folder, out = quick, quick / "out" / "spans_own"
     assert run(folder / "own.py", "--out", folder / "out", "--check").exit_code == 0
     before = {name: (out / name).read_bytes() for name in FILES}
     try:
@@ -117,11 +133,11 @@ def test_check_compares_byte_for_byte(derived: tuple[Path, Result], tmp_path: Pa
             (out / name).write_bytes(text)
 
 
-def test_python_and_the_command_write_the_same_bytes(derived: tuple[Path, Result], tmp_path: Path) -> None:
-    module = load(derived[0] / "own.py")
-    made = qg.generate(qg.derive(module.symmetry, module.metric), tmp_path / "gl_pair_own")
+def test_python_and_the_command_write_the_same_bytes(quick: Path, tmp_path: Path) -> None:
+    module = load(quick / "own.py")
+    made = qg.generate(qg.derive(module.symmetry, module.metric), tmp_path / "spans_own")
     for name in FILES:
-        assert (made / name).read_bytes() == (derived[0] / "out" / "gl_pair_own" / name).read_bytes()
+        assert (made / name).read_bytes() == (quick / "out" / "spans_own" / name).read_bytes()
 
 
 def test_weights_of_third_degree_are_derived_and_their_code_is_right(tmp_path: Path) -> None:
@@ -214,9 +230,9 @@ def test_files_that_are_none(tmp_path: Path) -> None:
         assert message in done.stderr.splitlines()[-1]
 
 
-def test_a_folder_that_cannot_be_written(derived: tuple[Path, Result], tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_written(quick: Path, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    done = run(derived[0] / "own.py", "--out", tmp_path / "file")
+    done = run(quick / "own.py", "--out", tmp_path / "file")
     assert done.exit_code == 2
     assert done.stderr.splitlines()[-1].startswith("ArgumentError: ")
     assert "cannot be written" in done.stderr.splitlines()[-1]

@@ -135,7 +135,7 @@ def test_what_the_script_writes_loads(
 class TestOrbitTable:
     """The same function at other weights: geodesic sharpness stays, adaptive and Euclidean change."""
 
-    @pytest.mark.parametrize("rho", [0.05, 0.3])
+    @pytest.mark.parametrize("rho", [pytest.param(0.05, marks=pytest.mark.slow), 0.3])
     def test_geodesic_stays_in_float64(self, loaded: Loaded, rho: float) -> None:
         rows = orbit_table(
             loaded.model, loaded.task.loss, few(loaded), dtype=torch.float64, measures=GEODESIC, rhos=[rho],
