@@ -28,10 +28,23 @@ TEX = "derivation.tex"
 def generate(geometry: Geometry, path: str | Path, *, sizes: Mapping[str, int] | None = None) -> Path:
     """Write the batched torch source of ``geometry`` to ``path`` and return the path.
 
-    The module imports torch only and defines, for factors called G and H,
-    ``inner, gradient, vertical, momentum, acceleration, taylor_1, ..., taylor_4`` and the constants ``NAME`` and
-    ``FACTORS``. Before anything is written, the source is run on symbols: each function returns the normal form of its
-    formula.
+    The module imports torch only. All its functions are batched over leading dimensions and take factors (G, H, ... by their
+    declared names) as (..., rows, columns), group and Lie algebra elements before or after them, and the metric's parameters,
+    if it has some, last, as (..., 1, 1):
+
+        action(A, G, H)                               the moved factors
+        inner(G, H, xi_G, xi_H, eta_G, eta_H)         the metric
+        gradient(G, H, dG, dH)                        Riemannian gradient from the Euclidean one
+        vertical(G, H, X), momentum(G, H, xi_G, xi_H) velocity of the orbit; zero exactly for horizontal tangents
+        horizontal(G, H, xi_G, xi_H)                  the horizontal part of a tangent
+        acceleration(G, H, xi_G, xi_H)                of the geodesic
+        christoffel(G, H, xi_G, xi_H, eta_G, eta_H)   Gamma(xi, eta); acceleration = -Gamma(xi, xi)
+        taylor_1, ..., taylor_4 (G, H, xi_G, xi_H)    end point at t = 1 of the geodesic's Taylor polynomial
+
+    and the constants ``NAME``, ``FACTORS`` and, where the metric has parameters, ``PARAMETERS``. Where nothing solves for the
+    gradient in closed form there is ``lowered`` as well, with <xi, eta> = sum of tr(lowered(xi)' eta). Before anything is
+    written, the source is run on symbols: each function returns the normal form of its formula, up to the linear equations
+    that are solved at run time, which are tested on numbers.
 
     Args:
         geometry: what ``derive`` gave.
