@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -51,8 +51,11 @@ class Attached:
     sizes: Mapping[str, int]
     lowest: Callable[..., Tensor] | None = None
 
-    def require_inside(self, point: Factors, tangent: Factors) -> None:
-        """Raise GeodesicCollapseError where the geodesic does not reach t = 1, to the rounding of the dtype."""
+    def require_inside(self, point: Factors, tangent: Factors, names: Sequence[str] | None = None) -> None:
+        """Raise GeodesicCollapseError where the geodesic does not reach t = 1, to the rounding of the dtype.
+
+        ``names``: of the members of a flat batch, for the message.
+        """
         if self.lowest is None:
             return
         with torch.no_grad():
@@ -63,7 +66,7 @@ class Attached:
             raise GeodesicCollapseError(
                 f"{self.name}: the geodesic ends at or before t = 1, at the apex of the cone that the metric is: the product of "
                 f"the factors' lengths falls to this fraction of its start (at most {least:.1g}): "
-                f"{batch_names(ended, fraction)}. "
+                f"{batch_names(ended, fraction, names)}. "
                 "Use a shorter tangent, a smaller rho, or a metric that is complete, such as the invariant one"
             )
 

@@ -63,7 +63,7 @@ class BlockGeometry:
         names = tuple(block.name for block in stack.blocks)
         point = balanced(stack, tuple(x.double() for x in factors))
         derived = Derived(stack.geometry)
-        derived.attached = getattr(stack.geometry, "attached", None)
+        derived.attached = getattr(stack.geometry, "attached", None) or derived.attached
         root = metric_root(stack.module, point, names)
         normal, orbit = _vertical_basis(stack, point, root)
         integrated = geodesic == "exact" and derived.attached is None
@@ -99,8 +99,12 @@ class BlockGeometry:
         return self._end(z, self.steps)
 
     def _end(self, z: Tensor, steps: int | None) -> Factors:
-        point = self._in(z.dtype)[0]
-        return self.derived.exponential(point, self.tangent(z), self.geodesic, steps=steps)
+        point, xi, closed = self._in(z.dtype)[0], self.tangent(z), self.derived.attached
+        if (
+            self.geodesic == "exact" and steps is None and closed is not None
+        ):  # not a number where the geodesic has ended
+            return tuple(closed.exponential(*point, *xi))
+        return self.derived.exponential(point, xi, self.geodesic, steps=steps)
 
     def squared_norm(self, z: Tensor) -> Tensor:
         """<xi, xi> by the metric's own generated formula, (B,), float64."""
@@ -136,6 +140,7 @@ class BlockGeometry:
             GeodesicAccuracyError: it stays inside, and does not settle.
         """
         if self.steps is None:
+            self.require_regular(z)
             return self
         steps = self.steps
         while True:
@@ -154,11 +159,16 @@ class BlockGeometry:
 
     @torch.no_grad()
     def require_regular(self, z: Tensor) -> None:
-        """Raise GeodesicCollapseError where the integrated geodesic along z runs out of the geometry's domain: where it is not
-        finite, or where it is not settled and the metric nearly degenerates on the way."""
-        if self.steps is None:
-            return
+        """Raise GeodesicCollapseError where the exact geodesic along z runs out of the geometry's domain.
+
+        A closed form says where; an integral has left it where it is not finite, or not settled while the metric nearly
+        degenerates on the way.
+        """
         z = z.double()
+        if self.steps is None:
+            if self.geodesic == "exact" and self.derived.attached is not None:
+                self.derived.attached.require_inside(self.point, self.tangent(z), self.names)
+            return
         lowest = torch.ones_like(self.point[0][:, 0, 0])
         for k in range(1, _WATCHED + 1):
             ends = self._end(z * (k / _WATCHED), self.steps)

@@ -9,6 +9,7 @@ from functools import cache
 from typing import Any
 
 import sympy as sp
+from sympy.core.function import ArgumentIndexError
 
 from quotientgeo.errors import CertificateError
 
@@ -110,4 +111,4 @@ def is_own(node: Any) -> bool:
 
 def _require_time(node: sp.Function, argindex: int, time: int) -> None:
     if argindex != time:
-        raise sp.function.ArgumentIndexError(node, argindex)
+        raise ArgumentIndexError(node, argindex)

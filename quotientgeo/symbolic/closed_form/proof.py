@@ -8,7 +8,7 @@ cosine^2 + k sine^2 = 1; what an equation leaves is a rational function of them,
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -27,6 +27,8 @@ Motion = tuple[sp.Expr, sp.Expr, sp.Expr]  # a function of time with its first t
 def prove(solved: Solved) -> None:
     """Initial point, initial velocity and geodesic equation of every factor, each with the residual 0.
 
+    Everything is first evaluated at some points, where what is wrong shows at once.
+
     Raises:
         CertificateError: a residual is not zero; the message says which, and a point where it is not.
     """
@@ -37,12 +39,11 @@ def prove(solved: Solved) -> None:
         for what, residual in proof.start(factor).items():
             if sp.cancel(residual.subs(solved.definitions)) != 0:
                 raise CertificateError(f"{name}: the closed form of {factor} does not have {what}: {residual} is left")
+    witness = proof.witness()
+    if witness:
+        raise CertificateError(f"{name}: the closed form is not the geodesic: {witness}")
+    for factor in solved.solutions:
         for what, residual in proof.equation(factor).items():
-            witness = proof.witness(residual)
-            if witness:
-                raise CertificateError(
-                    f"{name}: the closed form of {factor} is not the geodesic: {what} of the geodesic equation leaves {witness}"
-                )
             if proof.reduced(residual) != 0:
                 raise CertificateError(
                     f"{name}: the closed form of {factor} is not proven: {what} of the geodesic equation"
@@ -57,17 +58,23 @@ class _Proof:
         self.velocities = {
             self.flow.reduced.grams[f].mixed: rate * (self.flow.reduced.grams[f].point + solved.solutions[f].shift)
             for f, rate in self.flow.number_rates.items()
-            if rate in solved.definitions
+            if self._is_rate(f)
         }
         self.parts = {factor: self._motions(factor) for factor in solved.solutions}
         self.unknowns = _Unknowns.of(
             [value for motions in self.parts.values() for motion in motions for value in motion]
         )
-        inserted = {*self.growth, *self.flow.number_rates.values()}
+        inserted = {*self.growth, *(self.flow.number_rates[f] for f in self.flow.number_rates if self._is_rate(f))}
         self.lasting = [symbol for symbol in solved.definitions if symbol not in inserted]  # relations keep degrees low
         relations = [relation for _, relation in self.unknowns.relations]
         relations += [symbol - solved.definitions[symbol] for symbol in self.lasting]
         self.relations = [sp.expand(self._inserted(relation)) for relation in relations]
+
+    def _is_rate(self, factor: str) -> bool:
+        """Whether what is called the rate of a number is its velocity over x + shift."""
+        gram, rate = self.flow.reduced.grams[factor], self.flow.number_rates[factor]
+        y = gram.point + self.solved.solutions[factor].shift
+        return rate in self.solved.definitions and sp.cancel(self.solved.definitions[rate] * y - gram.mixed) == 0
 
     def _motions(self, factor: str) -> tuple[Motion, ...]:
         """Of a number: x(t). Of a vector: what multiplies point and velocity."""
@@ -117,19 +124,9 @@ class _Proof:
         out: dict[sp.Symbol, sp.Expr] = {}
         for factor, motions in self.parts.items():
             gram = self.flow.reduced.grams[factor]
+            symbols = (gram.point, gram.mixed, gram.speed)
             moved = [[self._in_unknowns(value) for value in motion] for motion in motions]
-            values: tuple[sp.Expr, ...]
-            if factor in self.flow.reduced.numbers:
-                ((x, slope, _),) = moved
-                values = (x, slope)
-            else:
-                (a, b, _), (c, d, _) = moved
-                values = (
-                    a * a * gram.point + 2 * a * c * gram.mixed + c * c * gram.speed,
-                    a * b * gram.point + (a * d + b * c) * gram.mixed + c * d * gram.speed,
-                    b * b * gram.point + 2 * b * d * gram.mixed + d * d * gram.speed,
-                )
-            for symbol, value in zip((gram.point, gram.mixed, gram.speed), values, strict=False):
+            for symbol, value in zip(symbols, _later(moved, symbols), strict=False):
                 out[symbol] = self.reduced(value.subs(self.flow.to_polar), whole=True)
         return out
 
@@ -148,21 +145,63 @@ class _Proof:
         symbols = value.free_symbols.union(*(relation.free_symbols for relation in self.relations))
         return [*leading, *sorted(symbols - set(leading), key=str)]
 
-    def witness(self, value: sp.Expr) -> str:
-        """A point at which a residual is not zero, with its value there; nothing where it vanishes at all that are tried."""
-        definitions = self.solved.definitions
-        everything = [value, *self.unknowns.meaning.values(), *definitions.values()]
-        known = {*definitions, *self.unknowns.meaning}
-        symbols = sorted(set().union(*(part.free_symbols for part in everything)) - known, key=str)
+    def witness(self) -> str:
+        """A point at which a geodesic equation does not hold, with what is left; nothing where all hold at all that are tried."""
+        reduced, definitions = self.flow.reduced, self.solved.definitions
+        symbols = {
+            s for motions in self.parts.values() for motion in motions for value in motion for s in value.free_symbols
+        }
+        symbols |= set().union(set(), *(value.free_symbols for value in definitions.values()))
+        symbols |= {s for gram in reduced.grams.values() for s in (gram.point, gram.mixed)}
+        symbols |= {s for polar in self.flow.polar.values() for s in (polar.rate, polar.turn)}
+        symbols |= {gram.speed for gram in reduced.grams.values()}
+        free = sorted(symbols - set(definitions) - set(self.flow.to_polar), key=str)
         for shift in range(_POINTS):
-            point = {s: _TRIED[(shift + i) % len(_TRIED)] for i, s in enumerate(symbols)}
-            values: dict[sp.Symbol, sp.Expr] = dict(point)
-            for symbol, expression in [*definitions.items(), *self.unknowns.meaning.items()]:
-                values[symbol] = sp.N(expression.xreplace(values).replace(is_own, definition), _DIGITS)
-            found = sp.N(value.xreplace(values), _DIGITS)
-            if not abs(found) < _SMALL:  # also where it is not a number
-                return f"{sp.N(found, 6)} at {', '.join(f'{s} = {number}' for s, number in point.items()) or 'every point'}"
+            point = {s: _TRIED[(shift + i) % len(_TRIED)] for i, s in enumerate(free)}
+            values = dict(point) | {s: _number(value, point) for s, value in self.flow.to_polar.items()}
+            for symbol, value in definitions.items():
+                values[symbol] = _number(value, values)
+            for factor, found in self._left(values).items():
+                if not abs(found) < _SMALL:  # also where it is not a number
+                    where = ", ".join(
+                        f"{s} = {number}" for s, number in point.items() if not str(s).startswith("unused")
+                    )
+                    return f"in the equation of {factor}, {sp.N(found, 6)} is left at {where}"
         return ""
+
+    def _left(self, values: Mapping[sp.Symbol, sp.Expr]) -> dict[str, sp.Expr]:
+        """What is left of the equation of each factor, in numbers; of a vector the greater of its two parts."""
+        reduced = self.flow.reduced
+        parts = {f: [[_number(x, values) for x in motion] for motion in motions] for f, motions in self.parts.items()}
+        later: dict[sp.Symbol, sp.Expr] = {}
+        for factor, gram in reduced.grams.items():
+            inner = [values[s] for s in (gram.point, gram.mixed, gram.speed)]
+            later |= dict(zip((gram.point, gram.mixed, gram.speed), _later(parts[factor], inner), strict=False))
+        out = {}
+        for factor, moved in parts.items():
+            A, B = (_number(value, later) for value in reduced.coefficients[factor])
+            if factor in reduced.numbers:
+                out[factor] = moved[0][2] - A
+            else:
+                out[factor] = max((x2 - A * x0 - B * x1 for x0, x1, x2 in moved), key=abs)
+        return out
+
+
+def _number(value: sp.Expr, values: Mapping[sp.Symbol, sp.Expr]) -> sp.Expr:
+    return sp.N(value.xreplace(values).replace(is_own, definition), _DIGITS)
+
+
+def _later(moved: Sequence[Sequence[sp.Expr]], inner: Sequence[sp.Expr]) -> tuple[sp.Expr, ...]:
+    """<x, x>, <x, v> and <v, v> at time t from those at the start; of a number x and v."""
+    if len(moved) == 1:
+        return moved[0][0], moved[0][1]
+    (a, b, _), (c, d, _) = moved
+    p, q, r = inner
+    return (
+        a * a * p + 2 * a * c * q + c * c * r,
+        a * b * p + (a * d + b * c) * q + c * d * r,
+        b * b * p + 2 * b * d * q + d * d * r,
+    )
 
 
 @dataclass(frozen=True)
