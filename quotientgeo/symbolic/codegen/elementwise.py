@@ -15,6 +15,7 @@ from quotientgeo.symbolic.algebra import (
     Letter,
     OnesLetter,
     PartLetter,
+    ScalarLetter,
     SymbolLetter,
     Word,
     word_key,
@@ -76,8 +77,16 @@ class Columns:
                 powers = [self.of_sum(factor, size) for factor, power in found for _ in range(power)]
                 return self._product(powers, size).times(constant)
         ordered = sorted(terms.items(), key=lambda term: word_key(term[0]))  # they come from a set
-        columns = tuple(self.of_run(run, size).times(coefficient) for run, coefficient in ordered)
+        columns = tuple(self._of_term(word, size).times(coefficient) for word, coefficient in ordered)
         return self._graph.sum(columns, (size, 1))
+
+    def _of_term(self, word: Word, size: str | int) -> Value:
+        """The diagonal of numbers times a product of diagonal matrices."""
+        numbers = [letter for letter in word if isinstance(letter, ScalarLetter)]
+        column = self.of_run(tuple(letter for letter in word if not isinstance(letter, ScalarLetter)), size)
+        if not numbers:
+            return column
+        return self._graph.scaled(self._graph.scalar_product(tuple(map(self._builder.number, numbers))), column)
 
     def _of_letter(self, letter: Letter) -> Value:
         """The diagonal of a letter, or what divides where the letter is an inverse."""

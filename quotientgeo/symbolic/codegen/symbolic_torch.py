@@ -56,10 +56,10 @@ class SymbolicTensor:
 
     def __mul__(self, other: SymbolicTensor | int) -> Any:
         if isinstance(other, SymbolicTensor):
-            if self.value.shape == other.value.shape and self.value.shape[1] != 1:
+            if self.value.shape == other.value.shape and 1 not in self.value.shape:
                 return _Elementwise(self.value, other.value)
             return _spread(self.value, other.value)
-        return SymbolicTensor(self.value * Fraction(other))
+        return SymbolicTensor(self.value * _rational(other))
 
     __rmul__ = __mul__
 

@@ -319,6 +319,10 @@ class FunctionWriter:
             scalar = output.value.node.is_scalar
             if self._depends_on_all(output.value):
                 texts.append(output.name)
+            elif output.value.node.operation is Operation.ONES:  # a multiple is written as its number
+                like, shape = next(iter(self._arguments)), output.value.shape
+                ones = f"{like}.new_ones({', '.join(map(self._extent, shape))})"
+                texts.append(f"({ones} * {output.name}).expand(*batch, -1, -1)")
             elif scalar and not any(n.operation is Operation.ARGUMENT for n in self._graph.reachable((output.value,))):
                 like = next(iter(self._arguments))
                 texts.append(f"{like}.new_full(batch, {output.name})")
