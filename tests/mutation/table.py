@@ -29,7 +29,8 @@ kind the check rejected; several checks may reject the same one.
 - numbers: for comparison, whether the values of the function differ in float64; it rejects nothing.
 - harmless: mutants that are no fault, not counted as mutants. Same normal form: the change is no change. True: torch alone,
   without the engine, finds action, preserved quantity, metric and invariance in order at its points, as where one term is
-  scaled. Same values: the source computes the same by another way.
+  scaled. Same values: the source computes the same by another way, or a formula that is solved in stages differs only in a factor
+  of something that is zero along geodesics (there (a), which looks at all curves, no longer proves it).
 """
 
 

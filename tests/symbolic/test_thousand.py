@@ -8,6 +8,7 @@ from threading import Barrier
 from typing import Any
 
 import pytest
+import sympy as sp
 import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -58,6 +59,19 @@ def test_five_hundred_plain_expressions(pair: Pair, by: str, seed: int) -> None:
 @given(*SPECIAL_CASES)
 def test_five_hundred_special_expressions(pair: Pair, by: str, seed: int) -> None:
     check(SPECIAL, pair, by, seed)
+
+
+def test_rows_of_ones_stay_rows() -> None:
+    """Found by these tests: a transposed column of ones was written as the column."""
+    ones = sp.OneMatrix(special.D, special.D)
+    one = torch.ones(special.SIZE, special.SIZE, dtype=torch.float64)
+    M = special.SYMBOL["M"]
+    for pair in (
+        Pair(ones, lambda w: one),
+        Pair(ones * M, lambda w: one @ w["M"]),
+        Pair((sp.Identity(special.D) + ones).I * M, lambda w: torch.linalg.inv(torch.eye(len(one)) + one) @ w["M"]),
+    ):
+        check(SPECIAL, pair, "M", 0)
 
 
 def test_the_comparison_can_fail() -> None:
