@@ -70,6 +70,12 @@ def test_entries(group: Group, action: Any, assumed: str, kept: bool) -> None:
     check(symmetry, lambda p, a, b: Trace(DiagMatrix(p.w) ** 2 * a.w * b.w.T), assumed, kept)
 
 
+def test_pairs_of_entries() -> None:
+    """Of a row, which a complex diagonal matrix multiplies from the right."""
+    symmetry = Symmetry("own", ComplexDiagonal("d"), {"F": (1, "d")}, lambda z, F: F * z)
+    check(symmetry, lambda p, a, b: Trace(pairs(p) * a.F.T * b.F), "no pair of entries of F is zero", True)
+
+
 def check(symmetry: Symmetry, inner: Any, assumed: str, kept: bool) -> None:
     geometry = derive_formulas(symmetry, Metric("own", symmetry, inner))
     ranks = Ranks(geometry)

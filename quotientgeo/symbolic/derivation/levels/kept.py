@@ -40,7 +40,7 @@ def _keeps(geometry: Geometry, ranks: Ranks, what: str, factor: str) -> bool:
     if sides is None:
         return False
     left, right = sides
-    moves_entries = (*left, *right) if what == "entry" else right if "column" in what else left
+    moves_entries = (*left, *right) if "entr" in what else right if "column" in what else left
     if what == WHOLE or what.endswith("rank"):
         return True
     families = {letter.family for letter in moves_entries}

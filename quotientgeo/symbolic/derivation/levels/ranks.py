@@ -40,7 +40,7 @@ class Ranks:
     """Collects what proofs assume of the factors; proofs read them ``shifted``, so 1 + w where that is moved linearly.
 
     ``full``: full ranks, one per factor: a factor is not tall in one place and wide in another. ``nonzero``: (what, factor)
-    where no such thing of the factor is zero: "entry", "column", "row", "pair of columns" or "pair of rows"; or ``WHOLE``, where
+    where no such thing of the factor is zero: "entry", "column", "row", or "pair of entries" and so on; or ``WHOLE``, where
     the factor itself is not, which all the others say too.
     """
 
@@ -107,7 +107,8 @@ class Ranks:
             if self.injective(word[:-1]):
                 if isinstance(last, SymbolLetter):
                     what = "entry" if last.shape[0] == 1 else "row" if last.transposed else "column"
-                    self.nonzero[what if family is Kind.DIAGONAL else f"pair of {what}s", last.name] = None
+                    pair = f"pair of {what}s".replace("entrys", "entries")
+                    self.nonzero[what if family is Kind.DIAGONAL else pair, last.name] = None
                 return True
             self.back(state)
         return self.injective(word)
