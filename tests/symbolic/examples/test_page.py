@@ -13,6 +13,7 @@ import pytest
 from quotientgeo.symbolic.examples.__main__ import main
 from quotientgeo.symbolic.examples.page import PAGE, analytic_page
 
+pytestmark = pytest.mark.xdist_group("analytic page")  # of one process: the page is made once
 ROOT = Path(__file__).parents[3]
 
 
@@ -25,6 +26,7 @@ def test_the_page_is_fresh(page: str) -> None:
     assert (ROOT / PAGE).read_bytes() == page.encode(), "stale: run `make derive`"
 
 
+@pytest.mark.slow  # the seed of each run of the test above is another one, too
 def test_it_does_not_depend_on_the_hash_seed(page: str) -> None:
     command = "from quotientgeo.symbolic.examples.page import analytic_page; print(analytic_page(), end='')"
     environment = {**os.environ, "PYTHONHASHSEED": "5"}
