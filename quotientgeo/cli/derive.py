@@ -30,6 +30,8 @@ def derive(
 ) -> None:
     """Derive the geometry of each metric in FILE.py, and write generated.py, certificate.json and derivation.md.
 
+    Where SymPy finds its geodesics in closed form and proves them, closed_form.py too.
+
     Exit code 0: every claim holds and the files are there. 1: with --check, a file is missing or differs. 2: an error, such as
     a claim that is false, with a point at which it fails; nothing is written.
     """
@@ -43,16 +45,18 @@ def derive(
     for metric in metrics:
         with working(f"deriving {symmetry.name}_{metric.name}"):
             geometries.append(_derived(file, symmetry, metric))
+    names: dict[str, list[str]] = {}
     made: dict[Path, dict[Path, bytes]] = {}  # everything before anything is written: an error leaves no half of it
     for geometry in geometries:
         folder = out / geometry.name
         with working(f"{'checking' if check else 'making'} {folder}"):
             texts = {folder / name: text.encode() for name, text in made_from(geometry, tex=tex).items()}
+        names[geometry.name] = list(map(str, texts))
         made[folder] = {path: data for path, data in texts.items() if not _holds(path, data)}
     stale = [path for different in made.values() for path in different] if check else []
     for folder, different in () if check else made.items():
         _write(folder, different)
-    _show(geometries, out, tex, json)
+    _show(geometries, names, out, json)
     for path in stale:
         what = "differs from what its declaration gives" if path.exists() else "is missing"
         typer.echo(f"{path} {what}: run the command without --check", err=True)
@@ -99,18 +103,17 @@ def _write(folder: Path, made: dict[Path, bytes]) -> None:
         raise ArgumentError(f"{folder} cannot be written: {error.strerror}") from error
 
 
-def _show(geometries: list[Geometry], out: Path, tex: bool, json: bool) -> None:
+def _show(geometries: list[Geometry], names: dict[str, list[str]], out: Path, json: bool) -> None:
     """What was proven and tested, and where the files are."""
     from rich.table import Table
 
     from quotientgeo.cli.display import output
-    from quotientgeo.symbolic.codegen.files import FILES, TEX
 
     if json:
         for geometry in geometries:
             claims = {claim.name: claim.status for claim in geometry.certificate}
-            files = [str(out / geometry.name / name) for name in (*FILES, *((TEX,) if tex else ()))]
-            record = {"name": geometry.name, "holds": geometry.certificate.holds, "claims": claims, "files": files}
+            holds, files = geometry.certificate.holds, names[geometry.name]
+            record = {"name": geometry.name, "holds": holds, "claims": claims, "files": files}
             typer.echo(jsonlib.dumps(record, sort_keys=True))
         return
     table = Table()
