@@ -16,6 +16,7 @@ INDENT = "    "
 _SOLVES = (Operation.SOLVE, Operation.SOLVE_TRANSPOSED)
 _INLINE_IN = (Operation.SUM, Operation.CONTRACTION, *_SOLVES)
 _ALWAYS_INLINE = (Operation.ARGUMENT, Operation.SIZE, Operation.ONE, Operation.ONES)
+_OF_TENSORS = (Operation.CONTRACTION, Operation.TRACE, Operation.ENTRY, Operation.ENTRIES)
 _INLINE_ONCE = (Operation.TRACE, Operation.CONTRACTION, Operation.ENTRY, Operation.ENTRIES)
 
 
@@ -221,7 +222,7 @@ class FunctionWriter:
 
     def _is_python_number(self, value: Value) -> bool:
         """Whether a number is made of sizes alone, so that it is no tensor."""
-        return all(node.operation is not Operation.ARGUMENT for node in self._graph.reachable((value,)))
+        return all(node.is_scalar and node.operation not in _OF_TENSORS for node in self._graph.reachable((value,)))
 
     def _scalar(self, node: Node) -> Expression:
         match node.operation:
