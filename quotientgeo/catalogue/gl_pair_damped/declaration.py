@@ -16,6 +16,6 @@ symmetry = Symmetry(
     action=lambda A, G, H: (G * A.inv(), H * A.T),
     preserves=lambda G, H: G * H.T,
 )
-weight = lambda F, O, eps: (F.T * F + eps * (O.T * O).I).I
+weight = lambda F, K, eps: (F.T * F + eps * (K.T * K).I).I
 inner = lambda p, a, b, eps: Trace(weight(p.G, p.H, eps) * a.G.T * b.G) + Trace(weight(p.H, p.G, eps) * a.H.T * b.H)
 metric = Metric("damped", symmetry, inner, parameters=("eps",))

@@ -64,7 +64,8 @@ HELPERS = {
     inverse = torch.where(small, 0.0, 1.0 / torch.where(small, 1.0, values))
 
     def solve(rest: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-        weights = torch.stack([torch.einsum("...rc,arc->...a", x, y) for x, y in zip(rest, columns, strict=True)]).sum(0)
+        shares = [torch.einsum("...rc,arc->...a", x, y) for x, y in zip(rest, columns, strict=True)]
+        weights = torch.stack(shares).sum(0)
         weights = (vectors @ (inverse * (weights[..., None, :] @ vectors)[..., 0, :])[..., None])[..., 0]
         return tuple(torch.einsum("...a,arc->...rc", weights, y) for y in columns)
 
@@ -79,7 +80,8 @@ HELPERS = {
     factor = _cholesky(scale[..., :, None] * matrix * scale[..., None, :])
 
     def solve(rest: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-        weights = torch.stack([torch.einsum("...rc,arc->...a", x, y) for x, y in zip(rest, columns, strict=True)]).sum(0)
+        shares = [torch.einsum("...rc,arc->...a", x, y) for x, y in zip(rest, columns, strict=True)]
+        weights = torch.stack(shares).sum(0)
         weights = scale * torch.cholesky_solve((scale * weights)[..., None], factor)[..., 0]
         return tuple(torch.einsum("...a,arc->...rc", weights, y) for y in columns)
 

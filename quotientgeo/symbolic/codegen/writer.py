@@ -295,6 +295,9 @@ class FunctionWriter:
         line = f"{INDENT}{target} {text}{''.join(f' {sign} {term}' for sign, term in rest)}"
         if len(line) <= WIDTH or not rest:
             return [line]
+        inside = f"{2 * INDENT}{text}{''.join(f' {sign} {term}' for sign, term in rest)}"
+        if len(inside) <= WIDTH:
+            return [f"{INDENT}{target} (", inside, f"{INDENT})"]
         return [
             f"{INDENT}{target} (",
             f"{2 * INDENT}{text}",
