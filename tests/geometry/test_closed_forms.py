@@ -30,6 +30,9 @@ CONES = sorted(name for name in NAMES if "def lowest" in (CATALOGUE / name / "cl
 CURVED = sorted(
     {"diagonal_network_mixed", "neuron_rescaling_mixed", "norm_gain_invariant", "normalised_weight_invariant"}
 )
+# every kind each time; blocks of other shapes under the same formulas where minutes may be spent
+SLOW = {n for n in NAMES if n.startswith(("rope_pair_", "layer_"))} - {"rope_pair_mixed"}
+EACH = [pytest.param(n, marks=[pytest.mark.slow] if n in SLOW else []) for n in NAMES]
 AGREES = 1e-11  # with an integral whose own error is below
 STEPS = 2048
 Factors = tuple[Tensor, ...]
@@ -78,7 +81,7 @@ def test_the_closed_form_is_used_and_certified_by_its_proof(name: str) -> None:
     assert "refused" not in record["closed_form"]
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", EACH)
 @pytest.mark.parametrize("batch", [(), (3,), (2, 2)])
 def test_it_ends_where_a_fine_integral_ends(name: str, batch: tuple[int, ...]) -> None:
     x, xi = setting(name, batch, seed=1)
@@ -86,7 +89,7 @@ def test_it_ends_where_a_fine_integral_ends(name: str, batch: tuple[int, ...]) -
     assert worst(found, Derived(generated(name)).exponential(x, xi, steps=STEPS if batch == (3,) else 512)) < AGREES
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", EACH)
 def test_it_passes_the_comparison_that_any_closed_form_has_to_pass(name: str) -> None:
     geometry = Derived(generated(name))
     attached = geometry.attach("of the catalogue", closed(name).exponential)
@@ -132,7 +135,7 @@ def test_a_changed_text_is_refused(name: str) -> None:
     assert count >= 3
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", EACH)
 def test_derivatives_are_right_twice(name: str) -> None:
     x, xi = setting(name, (), length=0.2, seed=2)
     arguments = [t.clone().requires_grad_() for t in (*x, *xi)]
@@ -156,7 +159,7 @@ def limits(name: str) -> dict[str, tuple[Factors, Factors]]:
     }
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", EACH)
 def test_limits_are_regular_with_two_derivatives(name: str) -> None:
     for label, (x, xi) in limits(name).items():
         found = closed(name).exponential(*x, *xi)
