@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from threading import Barrier
 from typing import Any
 
@@ -100,10 +101,14 @@ def texts(name: str) -> tuple[str, str]:
     return geometry.certificate.to_json(), module_source(geometry, "a test")
 
 
+alone = cache(texts)
+
+
+@pytest.mark.xdist_group("derivations in threads")  # of one process: each is derived alone once
 @pytest.mark.parametrize(("one", "other"), [("mixed", "rope"), ("affine", "chain"), ("mixed", "mixed")])
 def test_two_threads_write_the_same_bytes_as_one(one: str, other: str) -> None:
     names = [one, other]
-    alone = [texts(name) for name in names]
+    wanted = [alone(name) for name in names]
     start = Barrier(2)
 
     def together(name: str) -> tuple[str, str]:
@@ -111,4 +116,4 @@ def test_two_threads_write_the_same_bytes_as_one(one: str, other: str) -> None:
         return texts(name)
 
     with ThreadPoolExecutor(2) as pool:
-        assert list(pool.map(together, names)) == alone
+        assert list(pool.map(together, names)) == wanted
