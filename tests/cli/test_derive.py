@@ -97,7 +97,7 @@ def test_code_certificate_and_derivation_are_written(derived: tuple[Path, Result
     (row,) = [line for line in done.stdout.splitlines() if "gl_pair_own" in line]
     claims = str(len(certificate["claims"]))
     assert [cell.strip() for cell in row.split("│")[1:6]] == ["gl_pair_own", claims, claims, "0", "0"]
-    assert done.stderr.splitlines() == ["deriving gl_pair_own", f"writing {out}"]
+    assert done.stderr.splitlines() == ["deriving gl_pair_own", f"making {out}"]
 
 
 def test_the_code_is_that_of_the_metric(derived: tuple[Path, Result]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import reduce
 
 import sympy as sp
 import torch
@@ -49,11 +50,7 @@ def value(node: sp.Basic, values: Values, sizes: Mapping[str, int]) -> Tensor:
         case sp.MatAdd() | sp.Add():
             return sum((of(part) for part in node.args[1:]), of(node.args[0]))
         case sp.MatMul():
-            out: Tensor | None = None
-            for factor in map(of, node.args):
-                out = factor if out is None else out * factor if min(out.ndim, factor.ndim) == 0 else out @ factor
-            assert out is not None
-            return out
+            return reduce(lambda x, y: x * y if min(x.ndim, y.ndim) == 0 else x @ y, map(of, node.args))
         case sp.Mul():
             return torch.stack([of(part) for part in node.args]).prod()
         case sp.Pow():
