@@ -14,6 +14,8 @@ from tests.helpers.trained import REACTIONS, reactions_task, trained
 
 pytestmark = pytest.mark.real
 KINDS = ("albert", "bert")
+# of the model whose layers share their weights; of the other under slow
+SMALLER = pytest.mark.parametrize("few", ["albert", pytest.param("bert", marks=pytest.mark.slow)], indirect=True)
 INVARIANT_64 = 1e-8  # relative change that rounding may cause in float64
 MOVED = 0.05  # what a measure that sees the gauge must change by, at least
 
@@ -47,16 +49,17 @@ def check_controls(rows: list[Row]) -> None:
             assert row.changes[1] <= INVARIANT_64, str(row)
 
 
-@pytest.mark.parametrize("rho", [0.05, 0.3])
+@pytest.mark.parametrize("rho", [pytest.param(0.05, marks=pytest.mark.slow), 0.3])
 def test_geodesic_sharpness_is_constant_on_orbits(few, rho):
     model, loss, batches = few
     check_float64(
         orbit_table(
-            model, loss, batches, dtype=torch.float64, measures=GEODESIC, rhos=[rho], conditions=[10, 1000], steps=3
+            model, loss, batches, dtype=torch.float64, measures=GEODESIC, rhos=[rho], conditions=[1000], steps=2
         )
     )
 
 
+@SMALLER
 def test_adaptive_and_euclidean_sharpness_are_not(few):
     model, loss, batches = few
     check_controls(
@@ -66,12 +69,11 @@ def test_adaptive_and_euclidean_sharpness_are_not(few):
     )
 
 
+@SMALLER
 def test_it_is_constant_in_float32_up_to_rounding(few):
     model, loss, batches = few
     check_float32(
-        orbit_table(
-            model, loss, batches, dtype=torch.float32, measures=GEODESIC, rhos=[0.05, 0.3], conditions=[10], steps=4
-        )
+        orbit_table(model, loss, batches, dtype=torch.float32, measures=GEODESIC, rhos=[0.3], conditions=[10], steps=4)
     )
 
 
