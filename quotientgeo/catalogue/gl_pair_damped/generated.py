@@ -871,15 +871,7 @@ def _derivative_4(
     t285 = t18.mT @ t7
     t286 = t10 + t10.mT
     t287 = (
-        t22.mT @ t283
-        + 2 * (t1 @ t275)
-        + 2 * (t1.mT @ t275)
-        + 2 * t24
-        + t25
-        + t25.mT
-        - 2 * t284
-        - 2 * t285
-        - t286 @ t22
+        t22.mT @ t283 + 2 * (t1 @ t275) + 2 * (t1.mT @ t275) + 2 * t24 + t25 + t25.mT - 2 * t284 - 2 * t285 - t286 @ t22
     )
     t288 = torch.linalg.lu_solve(*lu_t6, t287, adjoint=True)
     t289 = torch.linalg.lu_solve(*lu_t6, t288.mT)

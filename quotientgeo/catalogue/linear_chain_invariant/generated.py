@@ -85,7 +85,8 @@ def _dense(moving, still, given: tuple[Tensor, ...], signs: tuple[int, ...]) -> 
     inverse = torch.where(small, 0.0, 1.0 / torch.where(small, 1.0, values))
 
     def solve(rest: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-        weights = torch.stack([torch.einsum("...rc,arc->...a", x, y) for x, y in zip(rest, columns, strict=True)]).sum(0)
+        shares = [torch.einsum("...rc,arc->...a", x, y) for x, y in zip(rest, columns, strict=True)]
+        weights = torch.stack(shares).sum(0)
         weights = (vectors @ (inverse * (weights[..., None, :] @ vectors)[..., 0, :])[..., None])[..., 0]
         return tuple(torch.einsum("...a,arc->...rc", weights, y) for y in columns)
 

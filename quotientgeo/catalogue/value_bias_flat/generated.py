@@ -71,7 +71,8 @@ def _definite(moving, still, given: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
     factor = _cholesky(scale[..., :, None] * matrix * scale[..., None, :])
 
     def solve(rest: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-        weights = torch.stack([torch.einsum("...rc,arc->...a", x, y) for x, y in zip(rest, columns, strict=True)]).sum(0)
+        shares = [torch.einsum("...rc,arc->...a", x, y) for x, y in zip(rest, columns, strict=True)]
+        weights = torch.stack(shares).sum(0)
         weights = scale * torch.cholesky_solve((scale * weights)[..., None], factor)[..., 0]
         return tuple(torch.einsum("...a,arc->...rc", weights, y) for y in columns)
 
