@@ -251,7 +251,9 @@ def _batched(geometry: Geometry, name: str) -> str:
 def reserved(geometry: Geometry) -> set[str]:
     """Names that the text here uses for something else than the letters of the geometry."""
     inside = "given rest moving still inside steps left_1 left_2 right_1 right_2"
-    inside += " basis_l basis_r scale_l scale_r weights shares solution batch part momentum vertical gradient acceleration"
+    inside += (
+        " basis_l basis_r scale_l scale_r weights shares solution batch part momentum vertical gradient acceleration"
+    )
     found = systems(geometry)
     called = {name for system in found for name in (system.solver, system.operator.name, system.weights)}
     return called | {*HELPERS, "range", "tuple", "zip", "sum", "min"} | set(inside.split())
