@@ -15,6 +15,7 @@ from quotientgeo.geometry.derived import Derived, Factors, GeodesicName, require
 from quotientgeo.geometry.derived_closed import Attached, Exponential
 from quotientgeo.geometry.derived_samples import numeric_shapes, random_factors, size_names
 
+_SINGULAR = 1e10  # beyond what a metric gives at a point whose singular values are about 1
 Check = tuple[bool, str | None]
 
 
@@ -104,6 +105,25 @@ class QuotientManifold(geoopt.Manifold):
         (shared,) = columns if self.stacked else (None,)
         open_size = shared if isinstance(shared, str) and all(s[0] != shared for s in factors.values()) else None
         self.sizes = _checked_sizes(self.geometry, dict(sizes or {}), open_size)
+        self._possible: dict[int, bool] = {}  # columns -> whether the metric has a value there
+        if (open_size is None or open_size in self.sizes) and not self._has_points(0):
+            raise ArgumentError(
+                f"{self.name} of {self.geometry.name}: at the sizes {self.sizes} its metric has no value: an inverse does not "
+                "exist, as of the Gram matrix of a factor with fewer rows than columns, or coordinates do not come in pairs"
+            )
+
+    def _has_points(self, columns: int) -> bool:
+        """Whether metric and projection are finite at a random point of these sizes."""
+        if columns not in self._possible:
+            generator = torch.Generator().manual_seed(0)
+            point, xi = (random_factors(self._shapes(columns), generator=generator) for _ in range(2))
+            try:
+                values = [self.geometry.inner(point, xi), *self.geometry.project(point, xi)]
+            except RuntimeError:  # of torch: shapes that do not fit
+                values = [torch.tensor(float("nan"))]
+            # all singular values of the point are about 1: what is singular shows as NaN, or by rounding as a huge number
+            self._possible[columns] = all(bool((value.abs() < _SINGULAR).all()) for value in values)
+        return self._possible[columns]
 
     def extra_repr(self) -> str:
         attached = f", attached={self.geometry.attached.name!r}" if self.geometry.attached else ""
@@ -153,6 +173,8 @@ class QuotientManifold(geoopt.Manifold):
         wanted = next(iter(self._shapes()))[1] or next(iter(self.geometry.factors.values()))[1]
         if len(shape) < 2 or shape[-2] != total or shape[-1] < 1 or (isinstance(wanted, int) and shape[-1] != wanted):
             return False, f"'{name}' must hold the stacked factors {names}, shape (..., {total}, {wanted}), {found}"
+        if not self._has_points(shape[-1]):
+            return False, f"'{name}' has a number of columns at which the metric has no value, {found}"
         return True, None
 
     def _assert_check_shape(self, shape: Sequence[int], name: str) -> None:

@@ -9,11 +9,12 @@ import json
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from numbers import Real
 
 import torch
 from torch import Tensor, nn
 
-from quotientgeo.errors import ArgumentError, RankDeficientError, some_of
+from quotientgeo.errors import ArgumentError, NonFiniteError, RankDeficientError, some_of
 from quotientgeo.geometry.distances import Distance, quotient_distance
 from quotientgeo.geometry.gauge import Frames, canonical_frames, rank_resolution
 from quotientgeo.geometry.pair import MetricName, require_declared
@@ -120,13 +121,20 @@ def distance(
     order: a permutation of heads is no block's symmetry. tolerance: of a geodesic's end point, relative to |W|_F (mixed).
 
     Raises:
-        ArgumentError: the models differ in structure (the first difference is named), or an argument is no model or no metric.
+        ArgumentError: the models differ in structure (the first difference is named), or an argument is no model, no metric or no
+            tolerance.
+        NonFiniteError: a parameter, which is named, holds NaN or infinity.
         UnknownArchitectureError: no rule describes the blocks; give a graph.
     """
     require_declared(metric, "exact")
     for name, model in (("model_a", model_a), ("model_b", model_b)):
         if not isinstance(model, nn.Module):
             raise ArgumentError(f"{name} must be a torch.nn.Module, got a {type(model).__name__}")
+        for parameter, p in model.named_parameters():
+            if not bool(p.isfinite().all()):
+                raise NonFiniteError(f"{name}: the parameter {parameter!r} holds NaN or infinity")
+    if isinstance(tolerance, bool) or not isinstance(tolerance, Real) or not 0.0 < tolerance < 1.0:
+        raise ArgumentError(f"tolerance must be a number between 0 and 1, got {tolerance!r}")
     _require_one_structure(model_a, model_b)
     if graph is None:
         graph, used = symmetry_graph(model_a, symmetries), str(symmetries)

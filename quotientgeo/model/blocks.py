@@ -147,7 +147,7 @@ class DeclaredBlock:
     legs:     factor -> one ``Leg`` or several, whose rows are stacked in order. A leg gives the axis of its parameter that is
               the factor's columns; the other axes are the rows. A factor declared with one column also takes a vector: its
               entries are the rows. Kept as pairs (factor, leg).
-    kind, layer, head: labels.
+    kind, layer, head: labels; the kind is the geometry's name unless told.
     parameters: values of the metric's parameters, such as {"eps": 0.1}, where it has some; ``geometry`` is kept at these.
 
     The sizes that the declaration names are bound by the shapes of the factors; each name must stand for one number. A leg's
@@ -169,6 +169,7 @@ class DeclaredBlock:
         if parameters:
             object.__setattr__(self, "geometry", at_parameters(self.geometry, parameters, where))
         require_geometry(self.geometry, where)
+        object.__setattr__(self, "kind", self.kind or self.geometry.name)
         given = self.legs if isinstance(self.legs, Mapping) else _by_side(self.legs, where)
         factors = factors_of(self.geometry)
         if set(given) != set(factors):

@@ -215,7 +215,10 @@ class Metric:
 
     def __post_init__(self) -> None:
         check_identifier("metric name", self.name)
-        given = (self.parameters,) if isinstance(self.parameters, str) else tuple(self.parameters)
+        given = (self.parameters,) if isinstance(self.parameters, str) else self.parameters
+        if not isinstance(given, tuple | list):
+            raise DeclarationError(f'metric {self.name}: parameters must be names such as ("eps",), got {given!r}')
+        given = tuple(given)
         object.__setattr__(self, "parameters", given)
         if not isinstance(self.symmetry, Symmetry):
             raise DeclarationError(

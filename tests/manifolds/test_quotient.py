@@ -321,3 +321,12 @@ def test_importing_warns_of_nothing_and_loads_no_sympy() -> None:
         "qg.QuotientManifold(generated, {'n': 3, 'm': 4}); assert 'sympy' not in sys.modules"
     )
     subprocess.run([sys.executable, "-W", "error", "-c", code], check=True)
+
+
+def test_sizes_at_which_the_metric_has_no_value_are_refused() -> None:
+    with pytest.raises(ArgumentError, match="its metric has no value"):
+        qg.QuotientManifold(generated("gl_pair_invariant"), sizes={"n": 2, "m": 5, "h": 3})
+    manifold = qg.QuotientManifold(generated("gl_pair_invariant"), sizes={"n": 5, "m": 4})
+    with pytest.raises(ShapeError, match="at which the metric has no value"):
+        manifold.random(9, 5)
+    assert manifold.random(9, 4).shape == (9, 4)

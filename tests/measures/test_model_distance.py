@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 import quotientgeo as qg
-from quotientgeo.errors import ArgumentError, UnknownArchitectureError
+from quotientgeo.errors import ArgumentError, NonFiniteError, UnknownArchitectureError
 from tests.helpers.models import hugging_face, tiny
 
 METRICS = ("invariant", "mixed")
@@ -176,3 +176,15 @@ def test_bad_arguments() -> None:
         qg.distance(model, model, symmetries="all")
     with pytest.raises(ArgumentError, match="graph of model_a"):
         qg.distance(model, model, graph=qg.SymmetryGraph(tiny()))
+
+
+def test_what_is_no_number_is_named() -> None:
+    first, second = bert(0), bert(1)
+    with pytest.raises(ArgumentError, match="tolerance must be a number between 0 and 1"):
+        qg.distance(first, second, tolerance=float("nan"))
+    name = "encoder.layer.0.attention.self.query.weight"
+    broken = dict(second.named_parameters())[next(n for n, _ in second.named_parameters() if n.endswith(name))]
+    with torch.no_grad():
+        broken[0, 0] = float("nan")
+    with pytest.raises(NonFiniteError, match=rf"model_b: the parameter '.*{name}' holds NaN or infinity"):
+        qg.distance(first, second)

@@ -117,10 +117,11 @@ def _check_names(geometry: Geometry) -> None:
     clash = [name for name in geometry.alphabet if name in _RESERVED]
     if solving.systems(geometry):
         reserved = solving.reserved(geometry)
-        clash += [name for name in geometry.names.factors if name in reserved]
+        clash += [name for name in (*geometry.names.factors, *geometry.metric.parameters) if name in reserved]
     if clash:
         raise DeclarationError(
-            f"{geometry.name}: the generated module uses the name {clash[0]} itself; give that factor or element another name"
+            f"{geometry.name}: the generated module uses the name {clash[0]} itself; give that factor, element or parameter "
+            "another name"
         )
 
 
