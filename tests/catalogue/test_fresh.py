@@ -134,7 +134,7 @@ def test_a_folder_with_a_declaration_is_all_that_a_geometry_needs(tmp_path: Path
     )
     assert page is not None
     assert source is not None
-    assert r"S \cdot (U) = \bigl( U S^{\top} \bigr)" in page
+    assert r"S \cdot U = U S^{\top}" in page
     assert "def vertical(U: Tensor, X: Tensor) -> tuple[Tensor]:" in source
 
 

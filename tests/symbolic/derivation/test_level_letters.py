@@ -141,7 +141,8 @@ def geometry(*groups: Any, sizes: tuple[Any, ...], shapes: dict[str, tuple[Any, 
     """As much of a geometry as sizes, laws and Lie algebras need."""
     shapes = shapes or {}
     names = Names((), tuple(shapes), tuple(f"X_{name}" for name in shapes))
-    alphabet = SimpleNamespace(shape=lambda name: shapes[name.removeprefix("X_")])
+    paired = {g.size for g in groups if g.element_kind.startswith("complex")}
+    alphabet = SimpleNamespace(shape=lambda name: shapes[name.removeprefix("X_")], paired=paired)
     kinds = dict(zip(shapes, groups, strict=False))
     return SimpleNamespace(
         symmetry=SimpleNamespace(groups=groups),
