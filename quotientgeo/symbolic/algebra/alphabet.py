@@ -257,6 +257,18 @@ class Alphabet:
             known = self._transposes[letter] = self._transpose(letter)
         return known
 
+    def transpose_word(self, word: Word) -> tuple[Fraction, Word]:
+        """(c, word') with word^T = c word', letter by letter: word' may still be reducible.
+
+        c is 1 or -1 for letters of symbols; an inverse has leading coefficient 1, and its transpose may lead with another word.
+        """
+        factor, letters = Fraction(1), []
+        for letter in reversed(word):
+            one, transposed = self.transpose(letter)
+            factor *= one
+            letters.append(transposed)
+        return factor, tuple(letters)
+
     def _transpose(self, letter: Letter) -> tuple[Fraction, Letter]:
         if isinstance(letter, SymbolLetter):
             sign = -1 if letter.kind is Kind.SKEW else 1

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from quotientgeo.errors import DeclarationError
 from quotientgeo.symbolic.algebra.letters import (
     Dimension,
-    Letter,
     OnesLetter,
     PartLetter,
     Word,
@@ -165,19 +164,10 @@ def _unwrapped(alphabet: Alphabet, joined: Polynomial) -> TracePolynomial:
     return out
 
 
-def _transposed_word(alphabet: Alphabet, word: Word) -> tuple[Fraction, Word]:
-    sign = Fraction(1)
-    letters: list[Letter] = []
-    for letter in reversed(word):
-        factor, transposed = alphabet.transpose(letter)
-        sign *= factor
-        letters.append(transposed)
-    return sign, arranged(tuple(letters)) if alphabet.special else tuple(letters)
-
-
 def _least_rotation(alphabet: Alphabet, word: Word) -> tuple[Fraction, Word]:
     """(c, least) with tr(word) = c tr(least) over rotations of the word and of its transpose; c = 0 if tr(word) = 0."""
-    factor, transposed = _transposed_word(alphabet, word)
+    factor, transposed = alphabet.transpose_word(word)
+    transposed = arranged(transposed) if alphabet.special else transposed
     plain, mirrored = (min(_rotations(alphabet, w), key=word_key) for w in (word, transposed))
     if plain == mirrored:
         return (Fraction(1) if factor == 1 else Fraction(0)), plain

@@ -156,13 +156,9 @@ class Polynomial:
         out: Terms = {}
         for word, coefficient in self.terms.items():
             scalars, matrices = split_scalars(word)
-            letters: list[Letter] = [*scalars]
-            for letter in reversed(matrices):
-                factor, transposed = self.alphabet.transpose(letter)
-                coefficient = coefficient * factor
-                letters.append(transposed)
+            factor, transposed = self.alphabet.transpose_word(matrices)
             # transposing an inverse can change its leading word, so the result is reduced again
-            add_reduced(self.alphabet, out, tuple(letters), coefficient)
+            add_reduced(self.alphabet, out, scalars + transposed, coefficient * factor)
         return Polynomial(self.alphabet, out, (self.shape[1], self.shape[0]))
 
     def part(self, family: Kind) -> Polynomial:

@@ -70,7 +70,7 @@ class Builder:
         self.columns = Columns(self)
         self._factoring = factoring
         self._values: dict[frozenset[tuple[Word, int]], Value] = {}
-        self._transposes: dict[Word, tuple[int, Word]] = {}
+        self._transposes: dict[Word, tuple[Fraction, Word]] = {}
         self._phrases: dict[Word, Phrase] = {}
         self._keys: dict[Word, tuple[Any, ...]] = {}
 
@@ -276,19 +276,18 @@ class Builder:
             return 1, frozenset(terms.items())
         return scale, frozenset((word, c // scale) for word, c in terms.items())
 
-    def _transposed(self, terms: Terms) -> Terms:
-        out: dict[Word, int] = {}
+    def _normal_transpose(self, terms: Terms) -> tuple[Fraction, frozenset[tuple[Word, int]]]:
+        """(scale, key) of the transpose."""
+        out: dict[Word, Fraction] = {}
         for word, coefficient in terms.items():
             known = self._transposes.get(word)
             if known is None:
-                known = self._transposes[word] = self._transpose_word(word)
-            out[known[1]] = out.get(known[1], 0) + coefficient * known[0]
-        return out
-
-    def _transpose_word(self, word: Word) -> tuple[int, Word]:
-        pairs = [self.alphabet.transpose(letter) for letter in reversed(word)]
-        sign = -1 if sum(factor < 0 for factor, _ in pairs) % 2 else 1
-        return sign, tuple(letter for _, letter in pairs)
+                known = self._transposes[word] = self.alphabet.transpose_word(word)
+            factor, transposed = known
+            out[transposed] = out.get(transposed, Fraction(0)) + coefficient * factor
+        unit, integers = _integers(out)
+        scale, key = self._normal(integers)
+        return unit * scale, key
 
     def _find(self, terms: Terms) -> Value | None:
         if len(terms) == 1 and () in terms:
@@ -297,16 +296,16 @@ class Builder:
         value = self._values.get(key)
         if value is not None:
             return value.times(Fraction(scale))
-        scale, key = self._normal(self._transposed(terms))
+        mirrored_scale, key = self._normal_transpose(terms)
         value = self._values.get(key)
-        return None if value is None else self.graph.transpose(value).times(Fraction(scale))
+        return None if value is None else self.graph.transpose(value).times(mirrored_scale)
 
     def _store(self, terms: Terms, value: Value) -> Value:
         """Remember what the value denotes; returns it with the transpose of a symmetric node dropped."""
         scale, key = self._normal(terms)
-        mirrored_scale, mirrored = self._normal(self._transposed(terms))
+        mirrored_scale, mirrored = self._normal_transpose(terms)
         if mirrored == key:
-            self.graph.declare_symmetry(value.node, mirrored_scale // scale)
+            self.graph.declare_symmetry(value.node, int(mirrored_scale / scale))
             if value.transposed:
                 value = self.graph.transpose(value)
                 value = Value(value.node, False, value.coefficient)
@@ -341,8 +340,12 @@ def _concatenate(left: Terms, right: Terms) -> Terms:
 
 def integer_terms(polynomial: Polynomial) -> tuple[Fraction, Terms]:
     """(scale, terms) with polynomial = scale * terms and integer terms; the words in structural order."""
-    denominator = lcm(*(coefficient.denominator for coefficient in polynomial.terms.values()))
-    return Fraction(1, denominator), {word: int(coefficient * denominator) for word, coefficient in polynomial}
+    return _integers(dict(polynomial))
+
+
+def _integers(terms: Mapping[Word, Fraction]) -> tuple[Fraction, Terms]:
+    denominator = lcm(*(coefficient.denominator for coefficient in terms.values()))
+    return Fraction(1, denominator), {word: int(coefficient * denominator) for word, coefficient in terms.items()}
 
 
 def word_shape(word: Word) -> Shape:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
+import pytest
 import torch
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
@@ -84,3 +85,16 @@ def test_constants_fill_the_batch() -> None:
         assert_agrees(source, function, direct.random_values(0, dict.fromkeys(direct.SHAPES, batch)))
     number = function_of({"out": direct.trace(a.identity("h")) * 2}, one=True)
     assert_agrees(written(number, a, TYPICAL[0]), number, direct.random_values(0, dict.fromkeys(direct.SHAPES, (2,))))
+
+
+@pytest.mark.parametrize(("first", "second"), [("AB", "BA"), ("AB", "SA"), ("SB", "AO"), ("AS", "BB")])
+def test_a_transposed_inverse_may_lead_with_another_word(first: str, second: str) -> None:
+    """(u + 2 v)^-1 is 1/2 (1/2 u' + v')^-1, transposed, where v' comes first: the factor is no sign."""
+    a = direct.alphabet()
+    u, v = (a[left] * a[right].T for left, right in (first, second))
+    for coefficients in ((1, 2), (2, 1), (1, -3)):
+        inverse = (u * coefficients[0] + v * coefficients[1]).inverse()
+        function = function_of({"right": a["B"] * inverse, "left": inverse.T * a["B"].T, "alone": inverse.T})
+        source = written(function, a, TYPICAL[0])
+        check_functions(source, a, [function], "transposes")
+        assert_agrees(source, function, direct.random_values(1, dict.fromkeys(direct.SHAPES, (2,))))

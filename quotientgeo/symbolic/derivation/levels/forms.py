@@ -55,7 +55,7 @@ def signed_form(alphabet: Alphabet, word: Word) -> Form | None:
         first, last = run_length(word), run_length(word[::-1])
         if first == len(word):
             break
-        factor, mirrored = _transposed(alphabet, word[len(word) - last :])
+        factor, mirrored = alphabet.transpose_word(word[len(word) - last :])
         if Counter(word[:first]) != Counter(mirrored):
             return None
         sign, half = sign * factor, word[len(word) - last :] + half
@@ -79,14 +79,6 @@ def run_length(word: Word) -> int:
     while word[0].family is not None and count < len(word) and word[count].family is word[0].family:
         count += 1
     return count
-
-
-def _transposed(alphabet: Alphabet, word: Word) -> tuple[Fraction, Word]:
-    pairs = [alphabet.transpose(letter) for letter in reversed(word)]
-    sign = Fraction(1)
-    for factor, _ in pairs:
-        sign *= factor
-    return sign, tuple(letter for _, letter in pairs)
 
 
 def paired(alphabet: Alphabet, run: Word) -> tuple[Fraction, Word, Word]:

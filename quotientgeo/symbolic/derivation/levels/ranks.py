@@ -96,7 +96,7 @@ class Ranks:
 
     def injective_transposed(self, word: Word) -> bool:
         """The same of the transposed product."""
-        return self.injective(self._transposed(word))
+        return self.injective(self.alphabet.transpose_word(word)[1])
 
     def faithful(self, word: Word, family: Kind) -> bool:
         """Whether word D = 0 gives D = 0 for D in a commuting algebra: injective, or no column (pair of columns) is zero."""
@@ -115,7 +115,7 @@ class Ranks:
 
     def none_between(self, left: Word, family: Kind, right: Word) -> bool:
         """Whether left D right = 0 gives D = 0 for D in a commuting algebra: one side injective, the other faithful."""
-        state, mirrored = self.state(), self._transposed(right)
+        state, mirrored = self.state(), self.alphabet.transpose_word(right)[1]
         sides = ((left, mirrored), (mirrored, left))
         for one, other in sides if left else sides[::-1]:  # where one is empty the other need not be injective
             if self.faithful(one, family) and self.injective(other):
@@ -265,9 +265,6 @@ class Ranks:
                 self.nonzero["entry", letter.name] = None
             return known
         return self.alphabet.local_inverse(letter) is not None
-
-    def _transposed(self, word: Word) -> Word:
-        return tuple(self.alphabet.transpose(letter)[1] for letter in reversed(word))
 
     def _is_factor(self, letter: Letter) -> bool:
         return (

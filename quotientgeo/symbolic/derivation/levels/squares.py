@@ -261,7 +261,7 @@ def _diagonal_sides(geometry: Geometry, word: Word, place: int) -> tuple[SymbolL
     first, rest = turned[:end], turned[end:]
     if first.count(letter) == 2:
         _, halves, weights = paired(geometry.alphabet, _others(first, letter))
-        mirrored = tuple(geometry.alphabet.transpose(inner)[1] for inner in reversed(halves))
+        _, mirrored = geometry.alphabet.transpose_word(halves)
         return letter, ((*mirrored, *rest, *halves), weights)
     begin = rest.index(letter)
     while begin and rest[begin - 1].family is letter.family:
