@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-from operator import index
 from typing import Any
 
 import geoopt
 import torch
 from torch import Tensor
 
-from quotientgeo.errors import ArgumentError, LogarithmError, QuotientgeoError, ShapeError
+from quotientgeo.errors import LogarithmError, ShapeError
 from quotientgeo.geometry.distances import quotient_distance
 from quotientgeo.geometry.gauge import batch_names
 from quotientgeo.geometry.logarithm import logarithm
 from quotientgeo.geometry.moving import MovingPair
 from quotientgeo.geometry.pair import GeodesicName, MetricName, require_declared
+from quotientgeo.manifolds.horizontal import Check, HorizontalManifold, common_dtype, whole_number
 
-Check = tuple[bool, str | None]
 
-
-class GLPair(geoopt.Manifold):
+class GLPair(HorizontalManifold):
     """Pairs G (n, h), H (m, h) of full rank with G H' of rank h, modulo (G, H) -> (G A^-1, H A') for invertible A.
 
     A point is the stacked factor x = [G; H], shape (..., n + m, h), for any h up to min(n, m); leading dimensions are a batch of
@@ -86,18 +84,19 @@ class GLPair(geoopt.Manifold):
     __scaling__ = geoopt.Manifold.__scaling__.copy()
     name = "GLPair"
     ndim = 2
-    reversible = False
 
     def __init__(self, n: int, m: int, metric: MetricName = "invariant", geodesic: GeodesicName = "exact") -> None:
         super().__init__()
-        for symbol, rows in (("n", n), ("m", m)):
-            if isinstance(rows, bool) or not hasattr(rows, "__index__") or index(rows) < 1:  # also of numpy
-                raise ArgumentError(f"GLPair: {symbol} must be a whole number of at least 1, got {rows!r}")
+        self.n, self.m = whole_number(self.name, "n", n), whole_number(self.name, "m", m)
         require_declared(metric, geodesic)
-        self.n, self.m, self.metric, self.geodesic = index(n), index(m), metric, geodesic
+        self.metric, self.geodesic = metric, geodesic
 
     def extra_repr(self) -> str:
         return f"n={self.n}, m={self.m}, metric={self.metric!r}, geodesic={self.geodesic!r}"
+
+    @property
+    def _title(self) -> str:
+        return self.name
 
     # --- stacked points ---
 
@@ -122,11 +121,6 @@ class GLPair(geoopt.Manifold):
             return False, f"'{name}' must have 1 to {min(self.n, self.m)} columns to have full rank, got {tuple(shape)}"
         return True, None
 
-    def _assert_check_shape(self, shape: tuple[int, ...], name: str) -> None:
-        ok, reason = self._check_shape(shape, name)
-        if not ok:
-            raise ShapeError(f"{self.name}: {reason}")
-
     def _require_shape(self, tensor: Tensor, name: str) -> None:
         self._assert_check_shape(tensor.shape, name)
 
@@ -145,37 +139,16 @@ class GLPair(geoopt.Manifold):
         return self.unpack_tensor(u.expand(*batch, *u.shape[-2:]))
 
     def _pack(self, factors: tuple[Tensor, Tensor], *like: Tensor) -> Tensor:
-        dtype = like[0].dtype
-        for tensor in like[1:]:
-            dtype = torch.promote_types(dtype, tensor.dtype)
-        return torch.cat(factors, -2).to(dtype)
+        return torch.cat(factors, -2).to(common_dtype(*like))
 
     # --- checks ---
 
-    def _check_point_on_manifold(self, x: Tensor, *, atol: float = 1e-5, rtol: float = 1e-5) -> Check:
-        """Full rank, judged by s_h / s_1 of G H' against the resolution of x's dtype; the tolerances have no effect."""
-        try:
-            self._at(x.detach())
-        except QuotientgeoError as error:
-            return False, str(error)
-        return True, None
+    def _require_point(self, x: Tensor) -> None:
+        """Full rank, judged by s_h / s_1 of G H' against the resolution of x's dtype."""
+        self._at(x)
 
-    def _check_vector_on_tangent(self, x: Tensor, u: Tensor, *, atol: float = 1e-5, rtol: float = 1e-5) -> Check:
-        """Horizontality: the vertical part of u has at most the length atol + rtol |u|, in the metric."""
-        x, u = x.detach(), u.detach()
-        if not u.isfinite().all():
-            return False, "the tangent holds NaN or infinity"
-        try:
-            length, vertical = self.norm(x, u), self.norm(x, u - self.proju(x, u))
-        except QuotientgeoError as error:
-            return False, str(error)
-        if (vertical <= atol + rtol * length).all():
-            return True, None
-        worst = (vertical / length).max().item()
-        return (
-            False,
-            f"not horizontal: the part along the orbit is {worst:.3g} of the tangent's length (rtol={rtol}, atol={atol})",
-        )
+    def _lengths_of(self, x: Tensor, u: Tensor) -> tuple[Tensor, Tensor]:
+        return self.norm(x, u), self.norm(x, u - self.proju(x, u))
 
     # --- operations ---
 
@@ -183,9 +156,7 @@ class GLPair(geoopt.Manifold):
         """<u, v> in the metric, or <u, u>; shape (...), or (..., 1, 1) with ``keepdim``."""
         xi = self._tangent(x, u)
         eta = xi if v is None else self._tangent(x, v, "v")
-        value = self._at(x).inner(*xi, *eta)
-        value = value.to(torch.promote_types(x.dtype, u.dtype))
-        return value[..., None, None] if keepdim else value
+        return self._scalar(self._at(x).inner(*xi, *eta), x, u, keepdim)
 
     def norm(self, x: Tensor, u: Tensor, *, keepdim: bool = False) -> Tensor:
         """sqrt <u, u>, with the derivative 0 at u = 0."""
@@ -196,11 +167,6 @@ class GLPair(geoopt.Manifold):
     def proju(self, x: Tensor, u: Tensor) -> Tensor:
         """Horizontal part of u, orthogonal in the metric."""
         return self._pack(self._at(x).project(*self._tangent(x, u)), x, u)
-
-    def projx(self, x: Tensor) -> Tensor:
-        """x itself; RankDeficientError or NonFiniteError where it is no point."""
-        self._at(x.detach())
-        return x
 
     def egrad2rgrad(self, x: Tensor, u: Tensor) -> Tensor:
         """Horizontal gradient of a function with Euclidean gradient u: <egrad2rgrad(x, u), xi> = tr(u' xi) for horizontal xi."""
@@ -214,14 +180,6 @@ class GLPair(geoopt.Manifold):
             GeodesicCollapseError, GeodesicAccuracyError: an exact mixed geodesic leaves the pairs of full rank.
         """
         return self._pack(self._at(x).exponential(*self._tangent(x, u)), x, u)
-
-    def retr(self, x: Tensor, u: Tensor) -> Tensor:
-        """The same as ``expmap``."""
-        return self.expmap(x, u)
-
-    def transp(self, x: Tensor, y: Tensor, v: Tensor) -> Tensor:
-        """Projection transport: v made horizontal at y, which is in the gauge of x."""
-        return self.proju(y, v)
 
     def logmap(self, x: Tensor, y: Tensor) -> Tensor:
         """Horizontal tangent u at x such that the exact geodesic along u ends on the orbit of y.
@@ -244,8 +202,7 @@ class GLPair(geoopt.Manifold):
         """Upper bound of the distance of the orbits of x and y, shape (...), or (..., 1, 1) with ``keepdim``."""
         x, y = self._both(x, y)
         upper = quotient_distance(self._at(x).geometry.frames, self._at(y).geometry.frames, self.metric).upper
-        upper = upper.to(torch.promote_types(x.dtype, y.dtype))
-        return upper[..., None, None] if keepdim else upper
+        return self._scalar(upper, x, y, keepdim)
 
     def dist2(self, x: Tensor, y: Tensor, *, keepdim: bool = False) -> Tensor:
         """dist(x, y)^2."""

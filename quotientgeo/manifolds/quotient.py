@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from operator import index
 from typing import Any, NoReturn
 
 import geoopt
 import torch
 from torch import Tensor
 
-from quotientgeo.errors import AbsentOperationError, ArgumentError, NonFiniteError, QuotientgeoError, ShapeError
+from quotientgeo.errors import AbsentOperationError, ArgumentError, NonFiniteError, ShapeError
 from quotientgeo.geometry.derived import Derived, Factors, GeodesicName, require_geodesic
 from quotientgeo.geometry.derived_closed import Attached, Exponential
 from quotientgeo.geometry.derived_samples import numeric_shapes, random_factors, size_names
+from quotientgeo.manifolds.horizontal import Check, HorizontalManifold, common_dtype, whole_number
 
 _SINGULAR = 1e10  # beyond what a metric gives at a point whose singular values are about 1
-Check = tuple[bool, str | None]
 
 
-class QuotientManifold(geoopt.Manifold):
+class QuotientManifold(HorizontalManifold):
     """Factors of a derived geometry modulo its group, with the geometry's own metric.
 
     A point holds all factors in the order of their declaration. Where all are declared with the same columns, as in G (n, h)
@@ -83,7 +82,6 @@ class QuotientManifold(geoopt.Manifold):
 
     __scaling__ = geoopt.Manifold.__scaling__.copy()
     name = "QuotientManifold"
-    reversible = False
 
     def __init__(
         self,
@@ -108,7 +106,7 @@ class QuotientManifold(geoopt.Manifold):
         self._possible: dict[int, bool] = {}  # columns -> whether the metric has a value there
         if (open_size is None or open_size in self.sizes) and not self._has_points(0):
             raise ArgumentError(
-                f"{self.name} of {self.geometry.name}: at the sizes {self.sizes} its metric has no value: an inverse does not "
+                f"{self._title}: at the sizes {self.sizes} its metric has no value: an inverse does not "
                 "exist, as of the Gram matrix of a factor with fewer rows than columns, or coordinates do not come in pairs"
             )
 
@@ -133,6 +131,10 @@ class QuotientManifold(geoopt.Manifold):
         """Use a closed form for "exact" geodesics, if it agrees with the generated geodesic equation: see ``Derived.attach``."""
         complete = all(size in self.sizes for size in size_names(self.geometry.factors))
         return self.geometry.attach(name, exponential, sizes=self.sizes if complete else None)
+
+    @property
+    def _title(self) -> str:
+        return f"{self.name} of {self.geometry.name}"
 
     # --- packed points ---
 
@@ -177,38 +179,23 @@ class QuotientManifold(geoopt.Manifold):
             return False, f"'{name}' has a number of columns at which the metric has no value, {found}"
         return True, None
 
-    def _assert_check_shape(self, shape: Sequence[int], name: str) -> None:
-        ok, reason = self._check_shape(shape, name)
-        if not ok:
-            raise ShapeError(f"{self.name} of {self.geometry.name}: {reason}")
-
     def _factors(self, x: Tensor, *tangents: Tensor) -> list[Factors]:
         """The factors of a point and of tangents there, in float64."""
         for u in tangents:
             if u.shape[-self.ndim :] != x.shape[-self.ndim :] or u.device != x.device:
                 raise ShapeError(
-                    f"{self.name} of {self.geometry.name}: a tangent of shape {tuple(u.shape)} on {u.device} at a point of "
+                    f"{self._title}: a tangent of shape {tuple(u.shape)} on {u.device} at a point of "
                     f"shape {tuple(x.shape)} on {x.device}"
                 )
         return [tuple(t.double() for t in self.unpack_tensor(tensor)) for tensor in (x, *tangents)]
 
     def _pack(self, factors: Factors, *like: Tensor) -> Tensor:
-        dtype = like[0].dtype
-        for tensor in like[1:]:
-            dtype = torch.promote_types(dtype, tensor.dtype)
-        return self.pack_point(*factors).to(dtype)
+        return self.pack_point(*factors).to(common_dtype(*like))
 
     # --- checks ---
 
-    def _check_point_on_manifold(self, x: Tensor, *, atol: float = 1e-5, rtol: float = 1e-5) -> Check:
-        """Whether metric, projection and acceleration are finite, and the metric positive; tolerances have no effect."""
-        try:
-            self._require_regular(x.detach())
-        except QuotientgeoError as error:
-            return False, str(error)
-        return True, None
-
-    def _require_regular(self, x: Tensor) -> None:
+    def _require_point(self, x: Tensor) -> None:
+        """Metric, projection and acceleration are finite, and the metric is positive."""
         (point,) = self._factors(x)
         for name, factor in zip(self.geometry.factors, point, strict=True):
             if not factor.isfinite().all():
@@ -224,48 +211,26 @@ class QuotientManifold(geoopt.Manifold):
                 "acceleration is not finite (a factor that has lost rank, a vanishing entry)"
             )
 
-    def _check_vector_on_tangent(self, x: Tensor, u: Tensor, *, atol: float = 1e-5, rtol: float = 1e-5) -> Check:
-        """Horizontality: the vertical part of u has at most the length atol + rtol |u|, in the metric."""
-        x, u = x.detach(), u.detach()
-        if not u.isfinite().all():
-            return False, "the tangent holds NaN or infinity"
-        try:
-            point, xi = self._factors(x, u)
-            length = self.geometry.norm(point, xi)
-            part = tuple(a - b for a, b in zip(xi, self.geometry.project(point, xi), strict=True))
-            vertical = self.geometry.norm(point, part)
-        except QuotientgeoError as error:
-            return False, str(error)
-        if (vertical <= atol + rtol * length).all():
-            return True, None
-        worst = (vertical / length).max().item()
-        return (
-            False,
-            f"not horizontal: the part along the orbit is {worst:.3g} of the tangent's length (rtol={rtol}, atol={atol})",
-        )
+    def _lengths_of(self, x: Tensor, u: Tensor) -> tuple[Tensor, Tensor]:
+        point, xi = self._factors(x, u)
+        part = tuple(a - b for a, b in zip(xi, self.geometry.project(point, xi), strict=True))
+        return self.geometry.norm(point, xi), self.geometry.norm(point, part)
 
     # --- operations ---
 
     def inner(self, x: Tensor, u: Tensor, v: Tensor | None = None, *, keepdim: bool = False) -> Tensor:
         """<u, v> in the metric, or <u, u>; shape (...), with ``keepdim`` also (1, 1) or (1,) for the packed dimensions."""
         point, xi, eta = self._factors(x, u, u if v is None else v)
-        value = self.geometry.inner(point, xi, eta).to(torch.promote_types(x.dtype, u.dtype))
-        return value.reshape(*value.shape, *[1] * self.ndim) if keepdim else value
+        return self._scalar(self.geometry.inner(point, xi, eta), x, u, keepdim)
 
     def norm(self, x: Tensor, u: Tensor, *, keepdim: bool = False) -> Tensor:
         """sqrt <u, u>, with the derivative 0 at u = 0."""
         point, xi = self._factors(x, u)
-        value = self.geometry.norm(point, xi).to(torch.promote_types(x.dtype, u.dtype))
-        return value.reshape(*value.shape, *[1] * self.ndim) if keepdim else value
+        return self._scalar(self.geometry.norm(point, xi), x, u, keepdim)
 
     def proju(self, x: Tensor, u: Tensor) -> Tensor:
         """Horizontal part of u, orthogonal in the metric."""
         return self._pack(self.geometry.project(*self._factors(x, u)), x, u)
-
-    def projx(self, x: Tensor) -> Tensor:
-        """x itself; NonFiniteError where the geometry is singular."""
-        self._require_regular(x.detach())
-        return x
 
     def egrad2rgrad(self, x: Tensor, u: Tensor) -> Tensor:
         """Horizontal gradient of a function with Euclidean gradient u: its product with any horizontal xi is the sum of u xi."""
@@ -280,14 +245,6 @@ class QuotientManifold(geoopt.Manifold):
         """
         point, xi = self._factors(x, u)
         return self._pack(self.geometry.exponential(point, xi, self.geodesic), x, u)
-
-    def retr(self, x: Tensor, u: Tensor) -> Tensor:
-        """The same as ``expmap``."""
-        return self.expmap(x, u)
-
-    def transp(self, x: Tensor, y: Tensor, v: Tensor) -> Tensor:
-        """Projection transport: v made horizontal at y, which is in the gauge of x."""
-        return self.proju(y, v)
 
     def expmap_transp(self, x: Tensor, u: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
         """(expmap(x, u), v carried there): parallel in the quotient for "exact" geodesics, projected for Taylor polynomials."""
@@ -365,10 +322,8 @@ def _checked_sizes(geometry: Derived, sizes: dict[str, Any], open_size: str | No
             f"QuotientManifold: {geometry.name} needs a value of {', '.join(missing)}: pass sizes="
             + "{" + ", ".join(f'"{name}": ...' for name in missing) + "}"
         )  # fmt: skip
-    for name, value in sizes.items():
-        if isinstance(value, bool) or not hasattr(value, "__index__") or index(value) < 1:
-            raise ArgumentError(f"QuotientManifold: {name} must be a whole number of at least 1, got {value!r}")
-    return {name: index(sizes[name]) for name in names if name in sizes}
+    numbers = {name: whole_number("QuotientManifold", name, value) for name, value in sizes.items()}
+    return {name: numbers[name] for name in names if name in numbers}
 
 
 def _seeded(device: torch.device) -> torch.Generator:
