@@ -109,7 +109,7 @@ def geodesics_and_transports_commute_with_the_group(case: Case) -> None:
     assert torch.equal(manifold.retr(x, u), manifold.expmap(x, u))
     assert gap(y, manifold.expmap(x, u)) < (1e-9 if manifold.geodesic == "exact" else 1e-15)
     short = u / 16  # a gain near zero bends the curve: 20 % at the full length, 1.3 % here
-    assert gap(manifold.expmap(x, short) - x, short) < 0.05
+    assert gap(manifold.expmap(x, short) - x, short) < 0.0126
     assert manifold.check_vector_on_tangent(y, there, atol=1e-10, rtol=1e-8)
     assert torch.equal(manifold.transp_follow_retr(x, u, v), there)
     moved_y, moved_there = manifold.expmap_transp(case.moved(x), case.moved_tangent(u), case.moved_tangent(v))

@@ -26,6 +26,7 @@ from quotientgeo.symbolic.algebra.letters import (
     SymbolLetter,
     TraceLetter,
     Word,
+    is_vector,
     split_scalars,
     word_key,
 )
@@ -62,6 +63,7 @@ __all__ = [
     "Word",
     "dimension",
     "is_positive_definite",
+    "is_vector",
     "one_over",
     "palindrome",
     "polynomial_from_sympy",

@@ -1,4 +1,6 @@
-"""Positive semi-definite matrices by the form of their words, as sums of squares. The only place that decides it.
+"""Positive semi-definite matrices by the form of their words, as sums of squares: what Cholesky and square roots need.
+
+``derivation.levels.forms`` recognises more, for proofs: there commuting letters stand in any order.
 
 A word that reads u' u, or u' M^-1 u with M of the same kind, is positive semi-definite; a sum of such with positive
 coefficients is too, and is positive definite where it is invertible. Everything here is a proof for all sizes when it says

@@ -8,7 +8,7 @@ through ``sort_key``, which depends on the names only, never on addresses.
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard
 
 from quotientgeo.symbolic.algebra.text import word_text
 
@@ -190,6 +190,11 @@ class InverseScalar(ScalarLetter):
 
 
 Word: TypeAlias = tuple[Letter, ...]
+
+
+def is_vector(letter: Letter | None) -> TypeGuard[SymbolLetter]:
+    """Whether a letter is diag(x) of a column x, not inverted."""
+    return isinstance(letter, SymbolLetter) and letter.kind is Kind.VECTOR and not letter.inverted
 
 
 def word_key(word: Word) -> tuple[Any, ...]:

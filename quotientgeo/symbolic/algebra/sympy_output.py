@@ -20,6 +20,7 @@ from quotientgeo.symbolic.algebra.letters import (
     SymbolLetter,
     TraceLetter,
     Word,
+    is_vector,
     split_scalars,
 )
 from quotientgeo.symbolic.algebra.parts import ComplexPart
@@ -93,11 +94,11 @@ class _Output:
         out, i = [], 0
         while i < len(matrices):
             here, following = matrices[i], matrices[i + 1] if i + 1 < len(matrices) else None
-            if _is_vector(here) and isinstance(following, OnesLetter) and not following.transposed:
-                out.append(sympy_symbol(self._alphabet, here.name))  # type: ignore[attr-defined]
+            if is_vector(here) and isinstance(following, OnesLetter) and not following.transposed:
+                out.append(sympy_symbol(self._alphabet, here.name))
                 i += 2
-            elif isinstance(here, OnesLetter) and here.transposed and _is_vector(following):
-                out.append(sp.Transpose(sympy_symbol(self._alphabet, following.name)))  # type: ignore[union-attr]
+            elif isinstance(here, OnesLetter) and here.transposed and is_vector(following):
+                out.append(sp.Transpose(sympy_symbol(self._alphabet, following.name)))
                 i += 2
             else:
                 out.append(self.letter(here))
@@ -112,10 +113,6 @@ class _Output:
 
     def scalar(self, value: TracePolynomial) -> sp.Expr:
         return sp.Add(*[sp.Mul(_rational(c), *map(self.letter, monomial)) for monomial, c in value])
-
-
-def _is_vector(letter: Letter | None) -> bool:
-    return isinstance(letter, SymbolLetter) and letter.kind is Kind.VECTOR and not letter.inverted
 
 
 def _rational(value: Fraction) -> sp.Rational:

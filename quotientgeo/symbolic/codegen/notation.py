@@ -27,6 +27,7 @@ from quotientgeo.symbolic.algebra import (
     TraceLetter,
     TracePolynomial,
     Word,
+    is_vector,
     word_key,
 )
 from quotientgeo.symbolic.algebra.polynomial import symbols_of as occurring
@@ -281,10 +282,10 @@ class Notation:
         if len(word) != 2:
             return None
         left, right = word
-        if _is_vector(left) and isinstance(right, OnesLetter) and not right.transposed:
-            return Symbol(left.name)  # type: ignore[attr-defined]
-        if _is_vector(right) and isinstance(left, OnesLetter) and left.transposed:
-            return Symbol(right.name, transposed=True)  # type: ignore[attr-defined]
+        if is_vector(left) and isinstance(right, OnesLetter) and not right.transposed:
+            return Symbol(left.name)
+        if is_vector(right) and isinstance(left, OnesLetter) and left.transposed:
+            return Symbol(right.name, transposed=True)
         if not (isinstance(left, SymbolLetter) and isinstance(right, SymbolLetter)):
             return None
         if left.name == right.name and left.name in self.grams and self.grams[left.name].joins(left, right):
@@ -336,10 +337,6 @@ def _opened(numbers: tuple[Piece, ...]) -> tuple[Piece, ...]:
     return numbers
 
 
-def _is_vector(letter: Letter) -> bool:
-    return isinstance(letter, SymbolLetter) and letter.kind is Kind.VECTOR and not letter.inverted
-
-
 def _vectors_last(word: Word) -> Word:
     """In a product of diagonal matrices before a column of ones, the matrix of a vector last: the two are the vector."""
     letters = list(word)
@@ -349,7 +346,7 @@ def _vectors_last(word: Word) -> Word:
         start = i
         while start and letters[start - 1].family is Kind.DIAGONAL:
             start -= 1
-        place = next((k for k in range(i - 1, start - 1, -1) if _is_vector(letters[k])), None)
+        place = next((k for k in range(i - 1, start - 1, -1) if is_vector(letters[k])), None)
         if place is not None:
             letters.insert(i - 1, letters.pop(place))
     return tuple(letters)

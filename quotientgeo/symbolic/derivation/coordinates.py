@@ -63,7 +63,7 @@ def christoffel_symbols(geometry: Geometry, sizes: Mapping[str, int]) -> sp.Immu
     try:
         inverse = metric.inv().to_list()
     except DMNonInvertibleMatrixError as error:
-        raise ArgumentError(f"{geometry.name}: the metric is singular everywhere at {_text(sizes)}") from error
+        raise ArgumentError(f"{geometry.name}: the metric is singular everywhere at {sizes_text(sizes)}") from error
     rows = metric.to_list()
     slopes = [
         [[value.diff(x) for value in row] for row in rows] for x in chart.generators
@@ -91,7 +91,7 @@ class _Chart:
         symbols = coordinates(geometry, sizes)
         if len(symbols) > LIMIT:
             raise ArgumentError(
-                f"{geometry.name}: at {_text(sizes)} the factors have {len(symbols)} entries, and explicit symbols are "
+                f"{geometry.name}: at {sizes_text(sizes)} the factors have {len(symbols)} entries, and explicit symbols are "
                 f"written for at most {LIMIT}: choose smaller sizes"
             )
         self.field = sp.QQ.frac_field(*symbols)
@@ -210,9 +210,10 @@ class _Chart:
         return self._matrix(size, size, lambda i, j: out.get((i, j), 0))
 
 
-def _text(sizes: Mapping[str, int]) -> str:
+def sizes_text(sizes: Mapping[str, int]) -> str:
+    """Values of symbolic sizes, for messages."""
     return ", ".join(f"{name} = {size}" for name, size in sizes.items()) or "the declared sizes"
 
 
 def _no_inverse(geometry: Geometry, sizes: Mapping[Any, int]) -> ArgumentError:
-    return ArgumentError(f"{geometry.name}: an inverse in the metric exists nowhere at {_text(sizes)}")
+    return ArgumentError(f"{geometry.name}: an inverse in the metric exists nowhere at {sizes_text(sizes)}")

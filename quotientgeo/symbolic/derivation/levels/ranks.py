@@ -18,6 +18,7 @@ from quotientgeo.symbolic.algebra import (
     TraceLetter,
     TracePolynomial,
     Word,
+    is_vector,
     split_scalars,
 )
 from quotientgeo.symbolic.derivation.geometry import Geometry
@@ -259,7 +260,7 @@ class Ranks:
         if isinstance(letter, PartLetter):
             assert letter.family is not None  # E(M) > 0 where tr(D M D') = tr(E(M) D' D) > 0 for D other than zero
             return self.faithful_square(letter.word, letter.family)
-        if isinstance(letter, SymbolLetter) and letter.kind is Kind.VECTOR and not letter.inverted:
+        if is_vector(letter):
             known = letter.name in self.shapes
             if known:
                 self.nonzero["entry", letter.name] = None
