@@ -3,7 +3,7 @@
 Declaration ee21f9d0c017ba2b, generator 3. Products are ordered for n = 512, h = 512.
 Every function is batched: leading dimensions of the arguments broadcast, the results have all of them.
 A matrix that has to be inverted is factored; where it is singular to working precision, the results are NaN.
-Nothing raises, so nothing waits for a GPU, except for the eigendecomposition inside gradient.
+Nothing raises, so nothing waits for a GPU.
 """
 
 import torch
@@ -11,124 +11,6 @@ from torch import Tensor
 
 NAME = "value_bias_flat"
 FACTORS = {"W": ("n", "h"), "b": ("h", 1), "c": ("n", 1)}
-
-
-def _cholesky(matrix: Tensor) -> Tensor:
-    """Lower Cholesky factor; NaN where the matrix is not positive definite to working precision."""
-    factor, failed = torch.linalg.cholesky_ex(matrix)
-    return factor.masked_fill((failed != 0)[..., None, None], float("nan"))
-
-
-def _dot(left: tuple[Tensor, ...], right: tuple[Tensor, ...]) -> Tensor:
-    """Sum of tr(x' y) over the pairs, with two axes of length 1."""
-    return torch.stack([(x * y).sum(dim=(-2, -1), keepdim=True) for x, y in zip(left, right, strict=True)]).sum(0)
-
-
-def _units(like: Tensor, sign: int) -> Tensor:
-    """Orthonormal basis (count, rows, columns) of the matrices; sign 1, -1: of the symmetric, the skew ones."""
-    rows, columns = like.shape[-2:]
-    units = torch.eye(rows * columns, dtype=like.dtype, device=like.device).reshape(-1, rows, columns)
-    if sign:
-        i, j = torch.triu_indices(rows, rows, offset=(1 - sign) // 2, device=like.device)
-        units = units[i * columns + j] + sign * units[j * columns + i]
-    return units / units.square().sum(dim=(-2, -1), keepdim=True).sqrt()
-
-
-def _matrix(still, given: tuple[Tensor, ...], signs: tuple[int, ...]) -> tuple[Tensor, list[Tensor]]:
-    """The matrix of the operator in an orthonormal basis, and the basis: (count, rows, columns) for each part."""
-    units = [_units(part, sign) for part, sign in zip(given, signs, strict=True)]
-    count, batch = sum(map(len, units)), given[0].dim() - 2
-    start, columns = 0, []
-    for unit in units:
-        padded = unit.new_zeros(count, *unit.shape[1:])
-        padded[start : start + len(unit)] = unit
-        start += len(unit)
-        columns.append(padded)
-    images = still(*(column.reshape(count, *(1,) * batch, *column.shape[1:]) for column in columns))
-    blocks = [torch.einsum("b...rc,arc->...ab", x, y) for x, y in zip(images, columns, strict=True)]
-    return torch.stack(blocks).sum(0), columns
-
-
-def _refined(solve, moving, given: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-    """Solves moving(X) = given where ``solve`` does, but carries no gradient of the operator.
-
-    The two corrections give X its first and second derivatives, and remove rounding errors.
-    """
-    solution = solve(tuple(part.detach() for part in given))
-    for _ in range(2):
-        change = solve(tuple(a - b for a, b in zip(given, moving(*solution), strict=True)))
-        solution = tuple(a + b for a, b in zip(solution, change, strict=True))
-    return solution
-
-
-def _definite(moving, still, given: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-    """Solves moving(X) = given by a Cholesky factorisation of the operator ``still``, which carries no gradient.
-
-    It is scaled to a unit diagonal first; NaN where it is not positive definite to working precision.
-    """
-    matrix, columns = _matrix(still, given, (0,) * len(given))
-    scale = matrix.diagonal(dim1=-2, dim2=-1).rsqrt()
-    factor = _cholesky(scale[..., :, None] * matrix * scale[..., None, :])
-
-    def solve(rest: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-        shares = [torch.einsum("...rc,arc->...a", x, y) for x, y in zip(rest, columns, strict=True)]
-        weights = torch.stack(shares).sum(0)
-        weights = scale * torch.cholesky_solve((scale * weights)[..., None], factor)[..., 0]
-        return tuple(torch.einsum("...a,arc->...rc", weights, y) for y in columns)
-
-    return _refined(solve, moving, given)
-
-
-def _gradients(still, given: tuple[Tensor, ...], steps: int) -> tuple[Tensor, ...]:
-    """Solves still(X) = given by conjugate gradients: ``steps`` of them, and once more from there.
-
-    What has converged stands still, so nothing waits for the device.
-    """
-    solution = tuple(0.0 * part for part in given)  # NaN stays
-    goal = torch.finfo(given[0].dtype).eps ** 2 * _dot(given, given)
-    for _ in range(2):
-        rest = tuple(a - b for a, b in zip(given, still(*solution), strict=True))
-        way, size = rest, _dot(rest, rest)
-        for _ in range(steps):
-            image = still(*way)
-            bend = _dot(way, image)
-            alive = (size > goal) & (bend > 0)
-            step = torch.where(alive, size, 0.0) / torch.where(alive, bend, 1.0)
-            solution = tuple(a + step * b for a, b in zip(solution, way, strict=True))
-            rest = tuple(a - step * b for a, b in zip(rest, image, strict=True))
-            before, size = torch.where(alive, size, 1.0), _dot(rest, rest)
-            turn = torch.where(alive, size, 0.0) / before
-            way = tuple(a + turn * b for a, b in zip(rest, way, strict=True))
-    return solution
-
-
-class _Inverse(torch.autograd.Function):
-    """The inverse of a symmetric operator that carries no gradient, applied by conjugate gradients.
-
-    It is its own transpose, so its derivative is applied the same way, and none of the steps is kept. ``inside`` projects on
-    the space of matrices that the operator acts on.
-    """
-
-    @staticmethod
-    def forward(ctx, still, inside, steps: int, *given: Tensor) -> tuple[Tensor, ...]:
-        ctx.still, ctx.inside, ctx.steps = still, inside, steps
-        return _gradients(still, given, steps)
-
-    @staticmethod
-    def backward(ctx, *slopes: Tensor) -> tuple[Tensor | None, ...]:
-        return None, None, None, *_Inverse.apply(ctx.still, ctx.inside, ctx.steps, *ctx.inside(*slopes))
-
-
-def _iterated(moving, still, inside, given: tuple[Tensor, ...], steps: int) -> tuple[Tensor, ...]:
-    """Solves moving(X) = given by conjugate gradients with ``still``, the same operator without a gradient.
-
-    NaN where they do not converge.
-    """
-    given = inside(*given)  # rounding may have left that space
-    solution = _refined(lambda rest: _Inverse.apply(still, inside, steps, *rest), moving, given)
-    rest = tuple(a - b for a, b in zip(given, still(*solution), strict=True))
-    failed = _dot(rest, rest) > torch.finfo(given[0].dtype).eps * _dot(given, given)
-    return tuple(part.masked_fill(failed, float("nan")) for part in solution)
 
 
 def action(t: Tensor, W: Tensor, b: Tensor, c: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -189,28 +71,26 @@ def inner(
     return inner.expand(batch)
 
 
-def lowered(W: Tensor, b: Tensor, c: Tensor, xi_W: Tensor, xi_b: Tensor, xi_c: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """What pairs with a tangent in the inner product with (xi_W, xi_b, xi_c) at (W, b, c): linear in (xi_W, xi_b,
-    xi_c).
+def gradient(W: Tensor, b: Tensor, c: Tensor, dW: Tensor, db: Tensor, dc: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Riemannian gradient at (W, b, c) of a function with Euclidean gradient (dW, db, dc).
 
-        lowered_W = xi_W + (xi_c + W xi_b + xi_W b) b'
-        lowered_b = xi_b + W' (W xi_b + xi_W b) + W' xi_c
-        lowered_c = xi_c + W xi_b + xi_W b
-        <xi, eta> = tr(lowered_W' eta_W) + tr(lowered_b' eta_b) + tr(lowered_c' eta_c)
+        grad_W = dW - dc b'
+        grad_b = db - W' dc
+        grad_c = dc + W W' dc - W db - dW b + |b|^2 dc
 
-    Shapes: W (..., n, h), b (..., h, 1), c (..., n, 1), xi_W (..., n, h), xi_b (..., h, 1),
-    xi_c (..., n, 1); returns lowered_W (..., n, h), lowered_b (..., h, 1), lowered_c (..., n, 1).
+    Shapes: W (..., n, h), b (..., h, 1), c (..., n, 1), dW (..., n, h), db (..., h, 1),
+    dc (..., n, 1); returns grad_W (..., n, h), grad_b (..., h, 1), grad_c (..., n, 1).
     """
     batch = torch.broadcast_shapes(
-        W.shape[:-2], b.shape[:-2], c.shape[:-2], xi_W.shape[:-2], xi_b.shape[:-2], xi_c.shape[:-2]
+        W.shape[:-2], b.shape[:-2], c.shape[:-2], dW.shape[:-2], db.shape[:-2], dc.shape[:-2]
     )
-    t1 = W @ xi_b
-    t2 = xi_W @ b
-    lowered_c = xi_c + t1 + t2
-    lowered_W = xi_W + lowered_c @ b.mT
-    t3 = t1 + t2
-    lowered_b = xi_b + W.mT @ t3 + W.mT @ xi_c
-    return lowered_W.expand(*batch, -1, -1), lowered_b.expand(*batch, -1, -1), lowered_c.expand(*batch, -1, -1)
+    grad_W = dW - dc @ b.mT
+    t1 = W.mT @ dc
+    grad_b = db - t1
+    t2 = dc + W @ t1 - W @ db - dW @ b
+    t3 = (b * b).sum(dim=(-2, -1))[..., None, None] * dc
+    grad_c = t2 + t3
+    return grad_W.expand(*batch, -1, -1), grad_b.expand(*batch, -1, -1), grad_c.expand(*batch, -1, -1)
 
 
 def vertical(W: Tensor, b: Tensor, c: Tensor, X: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -268,6 +148,67 @@ def horizontal(
     return horizontal_W.expand(*batch, -1, -1), horizontal_b.expand(*batch, -1, -1), horizontal_c.expand(*batch, -1, -1)
 
 
+def acceleration(
+    W: Tensor, b: Tensor, c: Tensor, xi_W: Tensor, xi_b: Tensor, xi_c: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Second time derivative -Gamma(xi, xi) of the geodesic through (W, b, c) with velocity (xi_W, xi_b, xi_c).
+
+        acc_W = 0
+        acc_b = 0
+        acc_c = -2 xi_W xi_b
+
+    Shapes: W (..., n, h), b (..., h, 1), c (..., n, 1), xi_W (..., n, h), xi_b (..., h, 1),
+    xi_c (..., n, 1); returns acc_W (..., n, h), acc_b (..., h, 1), acc_c (..., n, 1).
+    """
+    batch = torch.broadcast_shapes(
+        W.shape[:-2], b.shape[:-2], c.shape[:-2], xi_W.shape[:-2], xi_b.shape[:-2], xi_c.shape[:-2]
+    )
+    acc_W = W.new_zeros(*batch, W.shape[-2], W.shape[-1])
+    acc_b = W.new_zeros(*batch, W.shape[-1], 1)
+    acc_c = -2 * (xi_W @ xi_b)
+    return acc_W.expand(*batch, -1, -1), acc_b.expand(*batch, -1, -1), acc_c.expand(*batch, -1, -1)
+
+
+def christoffel(
+    W: Tensor,
+    b: Tensor,
+    c: Tensor,
+    xi_W: Tensor,
+    xi_b: Tensor,
+    xi_c: Tensor,
+    eta_W: Tensor,
+    eta_b: Tensor,
+    eta_c: Tensor,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Christoffel form Gamma(xi, eta) of the tangents (xi_W, xi_b, xi_c) and (eta_W, eta_b, eta_c) at (W, b, c),
+    symmetric and bilinear.
+
+        Gamma_W = 0
+        Gamma_b = 0
+        Gamma_c = eta_W xi_b + xi_W eta_b
+        Gamma(xi, xi) = -acceleration; the covariant derivative of eta along xi is d eta/dt + Gamma(xi, eta)
+
+    Shapes: W (..., n, h), b (..., h, 1), c (..., n, 1), xi_W (..., n, h), xi_b (..., h, 1), xi_c (..., n, 1),
+    eta_W (..., n, h), eta_b (..., h, 1), eta_c (..., n, 1); returns Gamma_W (..., n, h), Gamma_b (..., h, 1),
+    Gamma_c (..., n, 1).
+    """
+    batch = torch.broadcast_shapes(
+        W.shape[:-2],
+        b.shape[:-2],
+        c.shape[:-2],
+        xi_W.shape[:-2],
+        xi_b.shape[:-2],
+        xi_c.shape[:-2],
+        eta_W.shape[:-2],
+        eta_b.shape[:-2],
+        eta_c.shape[:-2],
+    )
+    Gamma_W = W.new_zeros(*batch, W.shape[-2], W.shape[-1])
+    Gamma_b = W.new_zeros(*batch, W.shape[-1], 1)
+    Gamma_c = eta_W @ xi_b + xi_W @ eta_b
+    return Gamma_W.expand(*batch, -1, -1), Gamma_b.expand(*batch, -1, -1), Gamma_c.expand(*batch, -1, -1)
+
+
 def taylor_1(
     W: Tensor, b: Tensor, c: Tensor, xi_W: Tensor, xi_b: Tensor, xi_c: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
@@ -290,242 +231,6 @@ def taylor_1(
     return W1.expand(*batch, -1, -1), b1.expand(*batch, -1, -1), c1.expand(*batch, -1, -1)
 
 
-def _force_2(
-    W: Tensor, b: Tensor, c: Tensor, xi_W: Tensor, xi_b: Tensor, xi_c: Tensor
-) -> tuple[Tensor, Tensor, Tensor]:
-    """What lowered gives for the time derivative 2 of the geodesic, from those before.
-
-        force_W = -2 xi_W xi_b b'
-        force_b = -2 W' xi_W xi_b
-        force_c = -2 xi_W xi_b
-
-    Shapes: W (..., n, h), b (..., h, 1), c (..., n, 1), xi_W (..., n, h), xi_b (..., h, 1),
-    xi_c (..., n, 1); returns force_W (..., n, h), force_b (..., h, 1), force_c (..., n, 1).
-    """
-    batch = torch.broadcast_shapes(
-        W.shape[:-2], b.shape[:-2], c.shape[:-2], xi_W.shape[:-2], xi_b.shape[:-2], xi_c.shape[:-2]
-    )
-    t1 = xi_W @ xi_b
-    force_W = -2 * (t1 @ b.mT)
-    force_b = -2 * (W.mT @ t1)
-    force_c = -2 * t1
-    return force_W.expand(*batch, -1, -1), force_b.expand(*batch, -1, -1), force_c.expand(*batch, -1, -1)
-
-
-def _force_3(
-    W: Tensor, b: Tensor, c: Tensor, xi_W: Tensor, xi_b: Tensor, xi_c: Tensor, x2_W: Tensor, x2_b: Tensor, x2_c: Tensor
-) -> tuple[Tensor, Tensor, Tensor]:
-    """What lowered gives for the time derivative 3 of the geodesic, from those before.
-
-        force_W = -(x2_c + W x2_b + x2_W b + 2 xi_W xi_b) xi_b' - 3 (x2_W xi_b + xi_W x2_b) b'
-        force_b = -xi_W' (W x2_b + x2_W b + 2 xi_W xi_b) - 3 W' (x2_W xi_b + xi_W x2_b) - xi_W' x2_c
-        force_c = -3 x2_W xi_b - 3 xi_W x2_b
-
-    Shapes: W (..., n, h), b (..., h, 1), c (..., n, 1), xi_W (..., n, h), xi_b (..., h, 1), xi_c (..., n, 1),
-    x2_W (..., n, h), x2_b (..., h, 1), x2_c (..., n, 1); returns force_W (..., n, h), force_b (..., h, 1),
-    force_c (..., n, 1).
-    """
-    batch = torch.broadcast_shapes(
-        W.shape[:-2],
-        b.shape[:-2],
-        c.shape[:-2],
-        xi_W.shape[:-2],
-        xi_b.shape[:-2],
-        xi_c.shape[:-2],
-        x2_W.shape[:-2],
-        x2_b.shape[:-2],
-        x2_c.shape[:-2],
-    )
-    t1 = W @ x2_b
-    t2 = x2_W @ b
-    t3 = xi_W @ xi_b
-    t4 = x2_c + t1 + t2 + 2 * t3
-    t5 = x2_W @ xi_b + xi_W @ x2_b
-    force_W = -(t4 @ xi_b.mT) - 3 * (t5 @ b.mT)
-    t6 = t1 + t2 + 2 * t3
-    force_b = -(xi_W.mT @ t6) - 3 * (W.mT @ t5) - xi_W.mT @ x2_c
-    force_c = -3 * t5
-    return force_W.expand(*batch, -1, -1), force_b.expand(*batch, -1, -1), force_c.expand(*batch, -1, -1)
-
-
-def _force_4(
-    W: Tensor,
-    b: Tensor,
-    c: Tensor,
-    xi_W: Tensor,
-    xi_b: Tensor,
-    xi_c: Tensor,
-    x2_W: Tensor,
-    x2_b: Tensor,
-    x2_c: Tensor,
-    x3_W: Tensor,
-    x3_b: Tensor,
-    x3_c: Tensor,
-) -> tuple[Tensor, Tensor, Tensor]:
-    """What lowered gives for the time derivative 4 of the geodesic, from those before.
-
-        force_W = -2 (x3_c + W x3_b + 3 x2_W xi_b + x3_W b + 3 xi_W x2_b) xi_b' - (x2_c + W x2_b + x2_W b + 2 xi_W
-            xi_b) x2_b' - 2 (3 x2_W x2_b + 2 x3_W xi_b + 2 xi_W x3_b) b'
-        force_b = -2 xi_W' (W x3_b + 3 x2_W xi_b + x3_W b + 3 xi_W x2_b) - 2 W' (3 x2_W x2_b + 2 x3_W xi_b + 2 xi_W
-            x3_b) - x2_W' (W x2_b + x2_W b + 2 xi_W xi_b) - x2_W' x2_c - 2 xi_W' x3_c
-        force_c = -6 x2_W x2_b - 4 x3_W xi_b - 4 xi_W x3_b
-
-    Shapes: W (..., n, h), b (..., h, 1), c (..., n, 1), xi_W (..., n, h), xi_b (..., h, 1), xi_c (..., n, 1),
-    x2_W (..., n, h), x2_b (..., h, 1), x2_c (..., n, 1), x3_W (..., n, h), x3_b (..., h, 1),
-    x3_c (..., n, 1); returns force_W (..., n, h), force_b (..., h, 1), force_c (..., n, 1).
-    """
-    batch = torch.broadcast_shapes(
-        W.shape[:-2],
-        b.shape[:-2],
-        c.shape[:-2],
-        xi_W.shape[:-2],
-        xi_b.shape[:-2],
-        xi_c.shape[:-2],
-        x2_W.shape[:-2],
-        x2_b.shape[:-2],
-        x2_c.shape[:-2],
-        x3_W.shape[:-2],
-        x3_b.shape[:-2],
-        x3_c.shape[:-2],
-    )
-    t1 = W @ x3_b
-    t2 = x2_W @ xi_b
-    t3 = x3_W @ b
-    t4 = xi_W @ x2_b
-    t5 = x3_c + t1 + 3 * t2 + t3 + 3 * t4
-    t6 = W @ x2_b
-    t7 = x2_W @ b
-    t8 = xi_W @ xi_b
-    t9 = x2_c + t6 + t7 + 2 * t8
-    t10 = 3 * (x2_W @ x2_b) + 2 * (x3_W @ xi_b) + 2 * (xi_W @ x3_b)
-    force_W = -2 * (t5 @ xi_b.mT) - t9 @ x2_b.mT - 2 * (t10 @ b.mT)
-    t11 = t1 + 3 * t2 + t3 + 3 * t4
-    t12 = t6 + t7 + 2 * t8
-    force_b = -2 * (xi_W.mT @ t11) - 2 * (W.mT @ t10) - x2_W.mT @ t12 - x2_W.mT @ x2_c - 2 * (xi_W.mT @ x3_c)
-    force_c = -2 * t10
-    return force_W.expand(*batch, -1, -1), force_b.expand(*batch, -1, -1), force_c.expand(*batch, -1, -1)
-
-
-def _lowered_christoffel(
-    W: Tensor,
-    b: Tensor,
-    c: Tensor,
-    xi_W: Tensor,
-    xi_b: Tensor,
-    xi_c: Tensor,
-    eta_W: Tensor,
-    eta_b: Tensor,
-    eta_c: Tensor,
-) -> tuple[Tensor, Tensor, Tensor]:
-    """What lowered gives for the Christoffel form Gamma(xi, eta).
-
-        force_W = (eta_W xi_b + xi_W eta_b) b'
-        force_b = W' (eta_W xi_b + xi_W eta_b)
-        force_c = eta_W xi_b + xi_W eta_b
-
-    Shapes: W (..., n, h), b (..., h, 1), c (..., n, 1), xi_W (..., n, h), xi_b (..., h, 1), xi_c (..., n, 1),
-    eta_W (..., n, h), eta_b (..., h, 1), eta_c (..., n, 1); returns force_W (..., n, h), force_b (..., h, 1),
-    force_c (..., n, 1).
-    """
-    batch = torch.broadcast_shapes(
-        W.shape[:-2],
-        b.shape[:-2],
-        c.shape[:-2],
-        xi_W.shape[:-2],
-        xi_b.shape[:-2],
-        xi_c.shape[:-2],
-        eta_W.shape[:-2],
-        eta_b.shape[:-2],
-        eta_c.shape[:-2],
-    )
-    force_c = eta_W @ xi_b + xi_W @ eta_b
-    force_W = force_c @ b.mT
-    force_b = W.mT @ force_c
-    return force_W.expand(*batch, -1, -1), force_b.expand(*batch, -1, -1), force_c.expand(*batch, -1, -1)
-
-
-def _raised(W: Tensor, b: Tensor, c: Tensor, dW: Tensor, db: Tensor, dc: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """xi_W, xi_b, xi_c with lowered = (dW, db, dc), by a Cholesky factorisation of lowered, or by conjugate gradients
-    where that has more than 256 rows."""
-    given = (dW, db, dc)
-    steps = (
-        given[0].shape[-2] * given[0].shape[-1]
-        + given[1].shape[-2] * given[1].shape[-1]
-        + given[2].shape[-2] * given[2].shape[-1]
-    )
-
-    def moving(*X: Tensor) -> tuple[Tensor, ...]:
-        return lowered(W, b, c, *X)
-
-    def still(*X: Tensor) -> tuple[Tensor, ...]:
-        return lowered(W.detach(), b.detach(), c.detach(), *X)
-
-    def inside(*X: Tensor) -> tuple[Tensor, ...]:
-        return X
-
-    if steps <= 256:
-        solution = _definite(moving, still, given)
-    else:
-        solution = _iterated(moving, still, inside, given, min(steps, 200))
-    return solution[0], solution[1], solution[2]
-
-
-def gradient(W: Tensor, b: Tensor, c: Tensor, dW: Tensor, db: Tensor, dc: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Riemannian gradient at (W, b, c) of a function with Euclidean gradient (dW, db, dc).
-
-        the tangent with lowered(tangent) = (dW, db, dc)
-        solved at run time: no formula gives it
-
-    Shapes: W (..., n, h), b (..., h, 1), c (..., n, 1), dW (..., n, h), db (..., h, 1),
-    dc (..., n, 1); returns the parts in the shapes of the factors.
-    """
-    batch = torch.broadcast_shapes(
-        W.shape[:-2], b.shape[:-2], c.shape[:-2], dW.shape[:-2], db.shape[:-2], dc.shape[:-2]
-    )
-    dW = dW.expand(*batch, -1, -1)
-    db = db.expand(*batch, -1, -1)
-    dc = dc.expand(*batch, -1, -1)
-    grad_W, grad_b, grad_c = _raised(W, b, c, dW, db, dc)
-    return grad_W, grad_b, grad_c
-
-
-def acceleration(
-    W: Tensor, b: Tensor, c: Tensor, xi_W: Tensor, xi_b: Tensor, xi_c: Tensor
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Second time derivative -Gamma(xi, xi) of the geodesic through (W, b, c) with velocity (xi_W, xi_b, xi_c).
-
-        the tangent with lowered(tangent) = _force_2
-        solved at run time: no formula gives it
-
-    Shapes: W (..., n, h), b (..., h, 1), c (..., n, 1), xi_W (..., n, h), xi_b (..., h, 1),
-    xi_c (..., n, 1); returns the parts in the shapes of the factors.
-    """
-    return gradient(W, b, c, *_force_2(W, b, c, xi_W, xi_b, xi_c))
-
-
-def christoffel(
-    W: Tensor,
-    b: Tensor,
-    c: Tensor,
-    xi_W: Tensor,
-    xi_b: Tensor,
-    xi_c: Tensor,
-    eta_W: Tensor,
-    eta_b: Tensor,
-    eta_c: Tensor,
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Christoffel form Gamma(xi, eta) of the tangents (xi_W, xi_b, xi_c) and (eta_W, eta_b, eta_c) at (W, b, c),
-    symmetric and bilinear.
-
-        the tangent with lowered(tangent) = _lowered_christoffel, solved at run time
-        Gamma(xi, xi) = -acceleration; the covariant derivative of eta along xi is d eta/dt + Gamma(xi, eta)
-
-    Shapes: W (..., n, h), b (..., h, 1), c (..., n, 1), xi_W (..., n, h), xi_b (..., h, 1), xi_c (..., n, 1),
-    eta_W (..., n, h), eta_b (..., h, 1), eta_c (..., n, 1); returns the parts in the shapes of the factors.
-    """
-    return gradient(W, b, c, *_lowered_christoffel(W, b, c, xi_W, xi_b, xi_c, eta_W, eta_b, eta_c))
-
-
 def taylor_2(
     W: Tensor, b: Tensor, c: Tensor, xi_W: Tensor, xi_b: Tensor, xi_c: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
@@ -536,13 +241,15 @@ def taylor_2(
         with x^(2) the acceleration
 
     Shapes: W (..., n, h), b (..., h, 1), c (..., n, 1), xi_W (..., n, h), xi_b (..., h, 1),
-    xi_c (..., n, 1); returns the parts in the shapes of the factors.
+    xi_c (..., n, 1); returns W1 (..., n, h), b1 (..., h, 1), c1 (..., n, 1).
     """
-    x2_W, x2_b, x2_c = acceleration(W, b, c, xi_W, xi_b, xi_c)
-    end_W = W + xi_W + x2_W / 2
-    end_b = b + xi_b + x2_b / 2
-    end_c = c + xi_c + x2_c / 2
-    return end_W, end_b, end_c
+    batch = torch.broadcast_shapes(
+        W.shape[:-2], b.shape[:-2], c.shape[:-2], xi_W.shape[:-2], xi_b.shape[:-2], xi_c.shape[:-2]
+    )
+    W1 = W + xi_W
+    b1 = b + xi_b
+    c1 = c + xi_c - xi_W @ xi_b
+    return W1.expand(*batch, -1, -1), b1.expand(*batch, -1, -1), c1.expand(*batch, -1, -1)
 
 
 def taylor_3(
@@ -555,15 +262,15 @@ def taylor_3(
         with x^(2) the acceleration, x^(k+1) = d x^(k) in the direction (xi, x^(2)) of (point, velocity)
 
     Shapes: W (..., n, h), b (..., h, 1), c (..., n, 1), xi_W (..., n, h), xi_b (..., h, 1),
-    xi_c (..., n, 1); returns the parts in the shapes of the factors.
+    xi_c (..., n, 1); returns W1 (..., n, h), b1 (..., h, 1), c1 (..., n, 1).
     """
-    x2_W, x2_b, x2_c = acceleration(W, b, c, xi_W, xi_b, xi_c)
-    force_W, force_b, force_c = _force_3(W, b, c, xi_W, xi_b, xi_c, x2_W, x2_b, x2_c)
-    x3_W, x3_b, x3_c = gradient(W, b, c, force_W, force_b, force_c)
-    end_W = W + xi_W + x2_W / 2 + x3_W / 6
-    end_b = b + xi_b + x2_b / 2 + x3_b / 6
-    end_c = c + xi_c + x2_c / 2 + x3_c / 6
-    return end_W, end_b, end_c
+    batch = torch.broadcast_shapes(
+        W.shape[:-2], b.shape[:-2], c.shape[:-2], xi_W.shape[:-2], xi_b.shape[:-2], xi_c.shape[:-2]
+    )
+    W1 = W + xi_W
+    b1 = b + xi_b
+    c1 = c + xi_c - xi_W @ xi_b
+    return W1.expand(*batch, -1, -1), b1.expand(*batch, -1, -1), c1.expand(*batch, -1, -1)
 
 
 def taylor_4(
@@ -576,14 +283,12 @@ def taylor_4(
         with x^(2) the acceleration, x^(k+1) = d x^(k) in the direction (xi, x^(2)) of (point, velocity)
 
     Shapes: W (..., n, h), b (..., h, 1), c (..., n, 1), xi_W (..., n, h), xi_b (..., h, 1),
-    xi_c (..., n, 1); returns the parts in the shapes of the factors.
+    xi_c (..., n, 1); returns W1 (..., n, h), b1 (..., h, 1), c1 (..., n, 1).
     """
-    x2_W, x2_b, x2_c = acceleration(W, b, c, xi_W, xi_b, xi_c)
-    force_W, force_b, force_c = _force_3(W, b, c, xi_W, xi_b, xi_c, x2_W, x2_b, x2_c)
-    x3_W, x3_b, x3_c = gradient(W, b, c, force_W, force_b, force_c)
-    force_W, force_b, force_c = _force_4(W, b, c, xi_W, xi_b, xi_c, x2_W, x2_b, x2_c, x3_W, x3_b, x3_c)
-    x4_W, x4_b, x4_c = gradient(W, b, c, force_W, force_b, force_c)
-    end_W = W + xi_W + x2_W / 2 + x3_W / 6 + x4_W / 24
-    end_b = b + xi_b + x2_b / 2 + x3_b / 6 + x4_b / 24
-    end_c = c + xi_c + x2_c / 2 + x3_c / 6 + x4_c / 24
-    return end_W, end_b, end_c
+    batch = torch.broadcast_shapes(
+        W.shape[:-2], b.shape[:-2], c.shape[:-2], xi_W.shape[:-2], xi_b.shape[:-2], xi_c.shape[:-2]
+    )
+    W1 = W + xi_W
+    b1 = b + xi_b
+    c1 = c + xi_c - xi_W @ xi_b
+    return W1.expand(*batch, -1, -1), b1.expand(*batch, -1, -1), c1.expand(*batch, -1, -1)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from fractions import Fraction
 
-from quotientgeo.errors import DeclarationError, NotDerivableError
-from quotientgeo.symbolic.algebra import Alphabet, Polynomial, TracePolynomial, solve_linear
+from quotientgeo.errors import NotDerivableError
+from quotientgeo.symbolic.algebra import Alphabet, Polynomial, TracePolynomial
 from quotientgeo.symbolic.declaration import Names, Symmetry
+from quotientgeo.symbolic.derivation.elimination import eliminate
 from quotientgeo.symbolic.derivation.implicit import polarised
 
 Blocks = dict[str, Polynomial]
@@ -30,7 +31,7 @@ def momentum(alphabet: Alphabet, names: Names, inner: TracePolynomial, vertical:
 def gradient(alphabet: Alphabet, names: Names, inner: TracePolynomial) -> Blocks:
     """The Riemannian gradient grad with <grad, b> = sum_F tr(dF' b_F) for every b, dF being the Euclidean gradient."""
     equations = {f: inner.gradient(names.second_tangent(f)) - alphabet[names.euclidean(f)] for f in names.factors}
-    solutions = _solve_blocks({names.tangent(f): equation for f, equation in equations.items()})
+    solutions = eliminate({names.tangent(f): equation for f, equation in equations.items()})
     return dict(zip(names.factors, solutions.values(), strict=True))
 
 
@@ -45,7 +46,7 @@ def acceleration(alphabet: Alphabet, names: Names, inner: TracePolynomial) -> Bl
         force = lagrangian.gradient(factor)
         (letter,) = unknown[factor].symbols()
         equations[letter] = lagrangian.gradient(names.tangent(factor)).differential(flow) - force
-    return dict(zip(names.factors, _solve_blocks(equations).values(), strict=True))
+    return dict(zip(names.factors, eliminate(equations).values(), strict=True))
 
 
 def christoffel(alphabet: Alphabet, names: Names, acc: Blocks) -> Blocks:
@@ -60,36 +61,11 @@ def vertical_gram(names: Names, momenta: Blocks, vertical: Blocks) -> Blocks:
 
 
 def projector(names: Names, momenta: Blocks, gram: Blocks) -> Blocks | None:
-    """The X with K_X = J(xi), so that xi - V_X is horizontal; None where one-sided products do not give it.
-
-    Each equation with a single unknown letter is solved, and the solution inserted in the others: a product group is solved
-    where it decouples in some order.
-    """
-    equations = {x: gram[x] - momenta[x] for x in names.algebra}
-    solved: Blocks = {}
-    while len(solved) < len(names.algebra):
-        found = next((s for e in equations.items() if (s := _solution(*e, names, solved)) is not None), None)
-        if found is None:
-            return None
-        key, unknown, value = found
-        solved[unknown] = value
-        del equations[key]
-        equations = {x: equation.substitute({unknown: value}) for x, equation in equations.items()}
-    return {x: solved[x] for x in names.algebra}
-
-
-def _solution(key: str, equation: Polynomial, names: Names, solved: Blocks) -> tuple[str, str, Polynomial] | None:
-    """(key, unknown, value) where the equation holds one unknown and gives it, of its own kind."""
-    unknowns = [x for x in names.algebra if x in equation.symbols() and x not in solved]
-    if len(unknowns) != 1:
-        return None
-    (unknown,) = unknowns
+    """The X with K_X = J(xi), so that xi - V_X is horizontal; None where one-sided products do not give it."""
     try:
-        value = solve_linear(equation, unknown)
-        equation.alphabet[unknown].substitute({unknown: value})  # refuses a value that is not skew where X is
-    except (NotDerivableError, DeclarationError):
+        return eliminate({x: gram[x] - momenta[x] for x in names.algebra})
+    except NotDerivableError:
         return None
-    return key, unknown, value
 
 
 def horizontal(alphabet: Alphabet, names: Names, vertical: Blocks, solution: Blocks) -> Blocks:
@@ -115,18 +91,4 @@ def time_derivatives(alphabet: Alphabet, names: Names, acc: Blocks, order: int, 
         if max(map(len, found.values())) > longest:
             break
         out[k] = found
-    return out
-
-
-def _solve_blocks(equations: Mapping[str, Polynomial]) -> Blocks:
-    """Solve each equation for its own unknown; a block metric whose equations share unknowns is refused by name."""
-    out: Blocks = {}
-    for unknown, equation in equations.items():
-        others = sorted(set(equation.symbols()) & set(equations) - {unknown})
-        if others:
-            raise NotDerivableError(
-                f"the metric couples factors: the equation for {unknown} contains {', '.join(others)}, and coupled blocks "
-                f"have no one-sided solution here: {equation} = 0"
-            )
-        out[unknown] = solve_linear(equation, unknown)
     return out

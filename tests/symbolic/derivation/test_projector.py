@@ -92,7 +92,7 @@ def test_a_product_group_is_solved_letter_by_letter_where_it_decouples() -> None
 
 
 def test_letters_that_wait_for_one_another_are_solved_in_turn() -> None:
-    """B Y + X = J_Y holds two unknowns until P X = J_X has given X; a circle of unknowns gives nothing."""
+    """B Y + X = J holds two unknowns, and so does what is left after it; of Sylvester type, they give nothing."""
     alphabet = Alphabet()
     names = Names(("G",), ("A", "C"), ("X", "Y"))
     for letter in ("X", "Y", "J", "L"):
@@ -105,7 +105,7 @@ def test_letters_that_wait_for_one_another_are_solved_in_turn() -> None:
     assert found is not None
     assert found["X"] == P.inverse() * L
     assert found["Y"] == B.inverse() * (J - P.inverse() * L)
-    assert steps.projector(names, {"X": J, "Y": L}, {"X": B * Y + X, "Y": P * X + Y}) is None
+    assert steps.projector(names, {"X": J, "Y": L}, {"X": X * P + P * X + Y, "Y": X + P * Y + Y * P}) is None
     assert steps.projector(names, {"X": J, "Y": L}, {"X": X, "Y": B * X}) is None  # nothing says what Y is
 
 

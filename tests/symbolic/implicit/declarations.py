@@ -39,10 +39,15 @@ FOLDED = Symmetry(
 
 
 def folding(p: Any, a: Any, b: Any) -> Any:
-    """|motion of o + W b|^2 beside |xi_b|^2 + |W xi_b|^2 + |xi_W|^2: coupled, and curved."""
+    """|motion of o + W b|^2 beside |xi_b|^2 + |W xi_b|^2 and weights on both sides of W: coupled, curved, not eliminated."""
     moved, other = (x.o + p.W * x.b + x.W * p.b for x in (a, b))
     weight = Identity(p.b.shape[0]) + gram(p.W)
-    return Trace(moved.T * other) + Trace(a.b.T * weight * b.b) + Trace(a.W.T * b.W)
+    return (
+        Trace(moved.T * other)
+        + Trace(a.b.T * weight * b.b)
+        + Trace(weight * a.W.T * b.W)
+        + Trace(a.W.T * p.W * p.W.T * b.W)
+    )
 
 
 SCALED = Symmetry(

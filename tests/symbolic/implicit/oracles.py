@@ -39,6 +39,7 @@ def _folded(p: Factors, a: Factors, b: Factors) -> Tensor:
     bias, _, W = p
     moved, other = (x[1] + W @ x[0] + x[2] @ bias for x in (a, b))
     rest = pairing(a[0], b[0]) + pairing(W @ a[0], W @ b[0]) + pairing(a[2], b[2])
+    rest = rest + pairing(a[2] @ W.mT, b[2] @ W.mT) + pairing(W.mT @ a[2], W.mT @ b[2])
     return pairing(moved, other) + rest
 
 

@@ -107,7 +107,8 @@ def test_an_indefinite_two_sided_metric_is_refused_with_a_witness() -> None:
 def test_an_indefinite_coupled_metric_is_refused_with_a_witness() -> None:
     def inner(p: Any, a: Any, b: Any) -> Any:
         cross = Trace(p.W.T * a.o * b.b.T) + Trace(p.W.T * b.o * a.b.T)
-        return Trace(a.o.T * b.o) + Trace(a.b.T * b.b) + Trace(a.W.T * b.W) + cross
+        two_sided = Trace(a.W.T * b.W * gram(p.W)) + Trace(a.W.T * p.W * p.W.T * b.W)
+        return Trace(a.o.T * b.o) + Trace(a.b.T * b.b) + two_sided + cross
 
     with pytest.raises(CertificateError, match=r"folded_bad: the metric is not positive definite: .*; witness at"):
         derive(FOLDED, Metric("bad", FOLDED, inner))
