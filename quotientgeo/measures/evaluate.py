@@ -22,6 +22,7 @@ from quotientgeo.measures.report import OUTCOMES, Report, reset_peak_memory
 from quotientgeo.measures.result import SharpnessResult
 from quotientgeo.measures.verification import Verified, verify_before_use
 from quotientgeo.model.checkpoint import load_notes
+from quotientgeo.model.exclusive import exclusive
 from quotientgeo.model.geometries import Geometry
 from quotientgeo.model.graph import SymmetriesName, SymmetryGraph, symmetry_graph
 from quotientgeo.model.inventory import Inventory, inventory
@@ -50,7 +51,8 @@ def sharpness(
 ) -> SharpnessResult:
     """Worst-case sharpness: mean over batches S of max_{|xi| <= rho} L_S(Exp_w(xi)) - L_S(w).
 
-    model: any torch module in evaluation mode; its weights are never changed. Use it in one call at a time.
+    model: any torch module in evaluation mode; its weights are never changed. Calls from several threads wait for one
+        another; do nothing else with the model meanwhile.
     loss: ``loss(model, batch)`` returning ``(sum, count)`` or a mean scalar; None for a Hugging Face model with labels in
         dict batches. Only (sum, count) can be split by ``micro_batch_size``.
     batches: a list of batches (dicts, tuples or tensors); a DataLoader that shuffles is refused.
@@ -80,15 +82,17 @@ def sharpness(
     settings = Settings(rho, steps, starts, seed)
     call = Call(measure, metric, geodesic, symmetries, unverified, micro_batch_size, allow_training_mode, settings)
     require_fitting(call, model, loss, graph)
-    sample, known = fixed_batches(batches), _checked_inventory(model, call)
-    given = graph is not None and call.uses_blocks
-    used = _graph_of(model, graph, call.symmetries, known) if call.uses_blocks else None
-    report = Report(call, model, sample, load_notes(model), given)
-    try:
-        _measure(report, used, known, loss, progress)
-    except tuple(OUTCOMES) as error:
-        report.failure = error
-    return report.result(time.perf_counter() - began)
+    sample = fixed_batches(batches)
+    with exclusive(model):
+        known = _checked_inventory(model, call)
+        given = graph is not None and call.uses_blocks
+        used = _graph_of(model, graph, call.symmetries, known) if call.uses_blocks else None
+        report = Report(call, model, sample, load_notes(model), given)
+        try:
+            _measure(report, used, known, loss, progress)
+        except tuple(OUTCOMES) as error:
+            report.failure = error
+        return report.result(time.perf_counter() - began)
 
 
 def _measure(

@@ -17,6 +17,7 @@ from quotientgeo.model.architectures.unknown import attention_like, unknown_arch
 from quotientgeo.model.blocks import Block, DeclaredBlock, GroupBlock, Leg, PairBlock, ShiftBlock, acting
 from quotientgeo.model.claims import Claims
 from quotientgeo.model.coverage import Coverage, TensorCoverage
+from quotientgeo.model.exclusive import exclusive
 from quotientgeo.model.geometries import group_text, require_one_offset
 from quotientgeo.model.inventory import inventory
 from quotientgeo.model.orbit import moved_state
@@ -178,9 +179,10 @@ class SymmetryGraph:
         attention weights do not sum to one, so value biases cannot be folded then. See ``VerificationReport``; ``.require()``
         raises where something failed.
         """
-        return run_verification(
-            self, batch, forward, tolerance=tolerance, seed=seed, allow_training_mode=allow_training_mode
-        )
+        with exclusive(self.model):
+            return run_verification(
+                self, batch, forward, tolerance=tolerance, seed=seed, allow_training_mode=allow_training_mode
+            )
 
     def move(self, seed: int = 0, condition: float = 10.0, *, translations: float = 0.0) -> dict[str, Any]:
         """A state dict of the same function elsewhere on its orbit, with the keys, shapes and dtypes of the model's own.
