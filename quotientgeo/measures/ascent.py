@@ -97,10 +97,12 @@ class BatchAscent:
         reference = (loss, gradient.clone())
         self._check_reference(loss, settings.rho * float(norm(gradient)))
         stationary = not bool(gradient.any())
-        best, best_start, traces = None, 0, []
+        best: Ascent | None = None
+        best_start, traces = 0, []
         for start in range(settings.starts):
             known = None if start or stationary else reference
-            ascent = self._ascend(settings, batch_index, start, known, reference[1], progress)
+            opposite = best.best_point.neg() if start == 1 and best is not None else None
+            ascent = self._ascend(settings, batch_index, start, known, opposite, reference[1], progress)
             traces.append(ascent.values.tolist())
             if not bool(ascent.finite):
                 self._diagnose(ascent, start)
@@ -115,16 +117,24 @@ class BatchAscent:
         batch_index: int,
         start: int,
         known: tuple[Tensor, Tensor] | None,
+        opposite: Tensor | None,
         gradient: Tensor,
         progress: Progress | None,
     ) -> Ascent:
-        """One start: the first at w itself, where the gradient is ``known``, the others at random on the sphere; ``gradient``
-        is that at w, where some charts know no other direction."""
-        generator = torch.Generator().manual_seed(start_seed(settings.seed, batch_index, start))
+        """One start: the first at w itself, where the gradient is ``known``; the second at what is ``opposite`` to its maximiser,
+        as the loss about a minimum is nearly even; the others at random on the sphere. ``gradient`` is that at w, where some
+        charts know no other direction."""
+        if known is not None:
+            begin = self.atlas.zero()
+        elif opposite is not None and bool(opposite.any()):
+            begin = opposite
+        else:
+            generator = torch.Generator().manual_seed(start_seed(settings.seed, batch_index, start))
+            begin = self.atlas.random_point(generator, settings.rho, gradient)
         return auto_pgd(
             self.value_and_gradient,
             self.value,
-            self.atlas.random_point(generator, settings.rho, gradient) if known is None else self.atlas.zero(),
+            begin,
             radius=settings.rho,
             steps=settings.steps,
             known=known,
