@@ -31,7 +31,7 @@ _PUBLIC = {
     "search_metrics": "quotientgeo.symbolic.metric_search",
     "Words": "quotientgeo.symbolic.metric_search",
     "ComplexPart": "quotientgeo.symbolic.algebra",
-    "generate": "quotientgeo.symbolic.codegen",
+    "generate": "quotientgeo.symbolic.files",
     # geometry on tensors
     "GLPair": "quotientgeo.manifolds.gl_pair",
     "QuotientManifold": "quotientgeo.manifolds.quotient",

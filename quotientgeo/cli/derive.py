@@ -36,7 +36,7 @@ def derive(
     a claim that is false, with a point at which it fails; nothing is written.
     """
     from quotientgeo.cli.display import working
-    from quotientgeo.symbolic.codegen.files import made_from
+    from quotientgeo.symbolic.files import made_from
     from quotientgeo.tasks import run_file
 
     file = run_file(declaration, "declaration file", DEFINES, error=DeclarationError)

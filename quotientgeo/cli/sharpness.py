@@ -76,7 +76,12 @@ Geodesic = Annotated[
     Literal["exact", "1", "2", "3", "4"],
     typer.Option(help="Exact, or the order of the Taylor polynomial (geodesic only)."),
 ]
-Starts = Annotated[int, typer.Option(min=1, help="The first follows the gradient, the others begin at random points.")]
+Starts = Annotated[
+    int,
+    typer.Option(
+        min=1, help="The first follows the gradient, the second begins opposite to what it found, the others at random."
+    ),
+]
 Seed = Annotated[int, typer.Option(min=0, help="Seed of the random starts, and of the masks of masked-lm.")]
 Unverified = Annotated[
     Literal["refuse", "exclude"], typer.Option(help="What to do with a symmetry that does not hold on this model.")

@@ -39,8 +39,15 @@ def read_declaration(path: Path, module: ModuleType) -> tuple[Symmetry, list[Met
     for metric in metrics:
         if not isinstance(metric, Metric):
             raise DeclarationError(f"{path} must define {DEFINES}; found a metric of type {type(metric).__name__}")
-    names = [metric.name for metric in metrics]
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice:
-        raise DeclarationError(f"{path} declares more than one metric of the name {twice[0]!r}: each becomes a folder")
+    names: dict[str, str] = {}
+    for metric in metrics:
+        same = names.get(metric.name.casefold())
+        if same == metric.name:
+            raise DeclarationError(f"{path} declares more than one metric of the name {same!r}: each becomes a folder")
+        if same is not None:
+            raise DeclarationError(
+                f"{path} declares metrics {same!r} and {metric.name!r}: each becomes a folder, and some disks do not tell "
+                "capital letters; rename one"
+            )
+        names[metric.name.casefold()] = metric.name
     return symmetry, list(metrics)

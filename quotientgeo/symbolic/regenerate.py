@@ -19,10 +19,10 @@ from pathlib import Path
 from quotientgeo.errors import DeclarationError
 from quotientgeo.symbolic import closed_form
 from quotientgeo.symbolic.codegen.exposition.spelling import Spelling
-from quotientgeo.symbolic.codegen.files import made_from
 from quotientgeo.symbolic.codegen.module import CATALOGUE_ORIGIN
 from quotientgeo.symbolic.declaration_file import read_declaration
 from quotientgeo.symbolic.derivation import Geometry, derive
+from quotientgeo.symbolic.files import made_from
 
 CATALOGUE = Path("quotientgeo", "catalogue")
 DERIVATIONS = Path("derivations")

@@ -49,6 +49,24 @@ ARROWS: dict[str, frozenset[str]] = {
     }.items()
 }
 
+# the same inside symbolic/, of what is imported when a module is loaded
+SYMBOLIC_ARROWS: dict[str, frozenset[str]] = {
+    part: frozenset(allowed.split())
+    for part, allowed in {
+        "names": "",
+        "algebra": "",
+        "declaration": "names algebra",
+        "declaration_file": "declaration",
+        "derivation": "algebra declaration",
+        "codegen": "algebra declaration derivation",
+        "closed_form": "algebra derivation codegen",
+        "files": "derivation codegen closed_form",
+        "metric_search": "algebra declaration derivation",
+        "regenerate": "declaration_file derivation codegen closed_form files",
+        "examples": "",
+    }.items()
+}
+
 
 @dataclass(frozen=True)
 class Import:
@@ -153,6 +171,22 @@ def wrong_arrows(sources: Mapping[str, str]) -> list[str]:
                     found.append(f"{path}:{item.line}: {part} may not build on {target}")
                 elif target != part and any(name.startswith("_") and name != "__version__" for name in item.names):
                     found.append(f"{path}:{item.line}: takes a private name from {target}: {', '.join(item.names)}")
+    return found
+
+
+def wrong_symbolic_arrows(sources: Mapping[str, str]) -> list[str]:
+    """Imports between the parts of symbolic/ that its order does not allow; inside functions they may go back."""
+    inside, found = f"{PACKAGE}.symbolic.", []
+    for path, text in sources.items():
+        part = path.removesuffix(".py").replace("/", ".").removeprefix(inside).split(".")[0]
+        if not path.startswith(inside.replace(".", "/")) or part == "__init__":
+            continue
+        for item in imports(path, text):
+            modules = [f"{inside}{name}" for name in item.names] if f"{item.module}." == inside else [item.module]
+            for module in modules if not (item.in_function or item.for_types_only) else ():
+                target = module.removeprefix(inside).split(".")[0]
+                if module.startswith(inside) and target != part and target not in SYMBOLIC_ARROWS.get(part, ()):
+                    found.append(f"{path}:{item.line}: symbolic/{part} may not build on symbolic/{target}")
     return found
 
 

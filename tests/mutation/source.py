@@ -131,7 +131,7 @@ class _Replace(ast.NodeTransformer):
 
 def on_symbols(entry: str, text: str) -> bool:
     """Whether code generation's own checks refuse the source: its run on symbols, and the check of what is solved for."""
-    from quotientgeo.symbolic.codegen import files
+    from quotientgeo.symbolic import files
 
     try:
         files.check(text, geometry(entry))

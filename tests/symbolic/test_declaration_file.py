@@ -59,6 +59,7 @@ def test_one_metric_or_a_list_of_them() -> None:
         ({"symmetry": ONE, "metrics": metric("own")}, r"its metrics are Metric\("),
         ({"symmetry": ONE, "metrics": [metric("own"), 3]}, "found a metric of type int"),
         ({"symmetry": ONE, "metrics": [metric("own"), metric("own")]}, "more than one metric of the name 'own'"),
+        ({"symmetry": ONE, "metrics": [metric("a"), metric("A")]}, "metrics 'a' and 'A': each becomes a folder"),
     ],
 )
 def test_what_is_no_declaration_is_refused(names: dict[str, Any], message: str) -> None:

@@ -116,7 +116,7 @@ class Geometry:
 
     @cached_property
     def _module(self) -> ModuleType:
-        from quotientgeo.symbolic.codegen.files import loaded
+        from quotientgeo.symbolic.files import loaded
 
         return loaded(self)
 

@@ -17,11 +17,11 @@ from sympy import Identity, Trace
 import quotientgeo as qg
 from quotientgeo.errors import CertificateError
 from quotientgeo.symbolic.algebra import Polynomial, split_scalars
-from quotientgeo.symbolic.codegen.files import certificate_json, check
 from quotientgeo.symbolic.codegen.staged_proof import check_staged
 from quotientgeo.symbolic.codegen.systems import System, metric_systems
 from quotientgeo.symbolic.declaration import Metric
 from quotientgeo.symbolic.derivation import Geometry, MatrixFormula, certify, derive
+from quotientgeo.symbolic.files import certificate_json, check
 from tests.symbolic.derivation.declarations import PAIR, gram, mixed
 from tests.symbolic.derivation.mutants import KINDS, _mutate_matrix
 from tests.symbolic.implicit.declarations import FOLDED, METRICS, TURNED, formulas, geometry, source
