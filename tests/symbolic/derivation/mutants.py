@@ -14,10 +14,8 @@ from quotientgeo.symbolic.derivation import Geometry, MatrixFormula, ScalarFormu
 
 Terms = list[tuple[Word, Fraction]]
 
-# which claims are about which formula; a mutant is rejected when one of them fails
-CLAIMS = {
-    "action": ("action_identity", "action_composition", "vertical_from_action", "preserved", "invariance"),
-    "inner": ("metric_symmetric", "metric_bilinear", "invariance", "horizontal_condition", "gradient", "acceleration"),
+# which claims are about which derived formula; a mutant is rejected when one of them fails
+DERIVED = {
     "vertical": ("vertical_from_action", "vertical_in_kernel", "horizontal_condition"),
     "momentum": ("horizontal_condition", "momentum_conserved"),
     "gradient": ("gradient",),
@@ -26,6 +24,10 @@ CLAIMS = {
     "projector": ("horizontal_difference",),
     "horizontal": ("horizontal_momentum", "horizontal_projects", "horizontal_difference"),
     "acceleration": ("acceleration", "energy_conserved", "momentum_conserved", "acceleration_equivariant"),
+}
+CLAIMS = DERIVED | {
+    "action": ("action_identity", "action_composition", "vertical_from_action", "preserved", "invariance"),
+    "inner": ("metric_symmetric", "metric_bilinear", "invariance", "horizontal_condition", "gradient", "acceleration"),
     "derivative_2": ("taylor_2",),
     "derivative_3": ("taylor_3",),
     "derivative_4": ("taylor_4",),

@@ -14,6 +14,7 @@ from quotientgeo.symbolic.declaration import Metric, Symmetry
 from quotientgeo.symbolic.derivation import derive
 from quotientgeo.symbolic.derivation.elimination import eliminate
 from tests.symbolic.derivation.declarations import gram
+from tests.symbolic.implicit.declarations import FOLDED
 
 
 def letters() -> tuple[Alphabet, Polynomial, Polynomial, Polynomial, Polynomial, Polynomial]:
@@ -55,15 +56,6 @@ def test_what_elimination_does_not_part_is_refused_by_name() -> None:
     nested = {"X": X * (one + P) + Y * P * P - J, "Y": X * P * P + Y * (one + P * 3) - L}
     with pytest.raises(NotDerivableError, match="the equation for Y is solved by an inverse of inverses only"):
         eliminate(nested)
-
-
-FOLDED = Symmetry(
-    "folded",
-    group=Translation("h"),
-    factors={"b": ("h", 1), "o": ("m", 1), "W": ("m", "h")},
-    action=lambda t, b, o, W: (b + t, o - W * t, W),
-    preserves=lambda b, o, W: (o + W * b, W),
-)
 
 
 def folding(p: Any, a: Any, b: Any) -> Any:
