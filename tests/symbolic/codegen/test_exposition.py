@@ -220,3 +220,14 @@ def test_no_page_tells_a_falsehood() -> None:
     flat = Metric("flat", symmetry, lambda p, a, b: sp.Trace(a.G.T * b.G) + sp.Trace(a.H.T * b.H))
     with pytest.raises(CertificateError, match="invariance: false"):
         derivation_page(derive(symmetry, flat, levels="ab"), "a test")
+
+
+def test_coupled_equations_are_shown_in_one_letter_and_solved_together() -> None:
+    declared = import_module("quotientgeo.catalogue.value_bias_flat.declaration")
+    page = derivation_page(derive(declared.symmetry, declared.metric, levels="ab"), "a test")
+    section = page.split("## 8. The gradient")[1].split("## 9.")[0]
+    _, equations, solution = blocks(section)
+    assert r"\Longrightarrow" not in section
+    assert r"\xi" not in equations + solution
+    assert equations.count(r"\mathrm{grad}") == 8
+    assert re.findall(r"(\\mathrm\{grad\}_\{\w\}) &=", solution) == [rf"\mathrm{{grad}}_{{{f}}}" for f in "Wbc"]

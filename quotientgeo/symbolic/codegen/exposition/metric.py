@@ -181,14 +181,27 @@ class MetricSection:
             rows.append(rf"{sides[0]} &= {sides[1]}")
         return aligned(rows)
 
+    @cached_property
+    def coupled(self) -> bool:
+        """Whether an equation of the gradient holds the tangent of another factor."""
+        tangents = {f: self._spelling.names.tangent(f) for f in self._spelling.factors}
+        return any(set(self.flat(f).symbols()) & (set(tangents.values()) - {own}) for f, own in tangents.items())
+
     def gradient(self) -> str:
-        """The equation that defines the gradient, and its solution."""
-        s, names = self._spelling, self._spelling.names
-        rows = []
-        for factor, formula in self._geometry.gradient.items():
-            grad = rf"\mathrm{{grad}}_{{{s.symbol(factor)}}}"
-            left = s.renamed({names.tangent(factor): grad}).line(s.notation.matrix(self.flat(factor)))
-            rows.append(
-                rf"{left} &= {s.symbol(names.euclidean(factor))} &&\Longrightarrow & {grad} &= {s.line(formula.polynomial)}"
-            )
-        return aligned(rows)
+        """The equations that define the gradient; beside each its solution, unless they are coupled."""
+        s, names, grads = self._spelling, self._spelling.names, self._grads
+        spelled = s.renamed({names.tangent(f): grad for f, grad in grads.items()})
+        left = {f: f"{spelled.line(s.notation.matrix(self.flat(f)))} &= {s.symbol(names.euclidean(f))}" for f in grads}
+        if self.coupled:
+            return aligned(list(left.values()))
+        right = {f: s.line(formula.polynomial) for f, formula in self._geometry.gradient.items()}
+        return aligned([rf"{left[f]} &&\Longrightarrow & {grads[f]} &= {right[f]}" for f in grads])
+
+    def solution(self) -> str:
+        """The gradient by itself."""
+        formulas = self._geometry.gradient
+        return aligned([f"{grad} &= {self._spelling.line(formulas[f].polynomial)}" for f, grad in self._grads.items()])
+
+    @property
+    def _grads(self) -> dict[str, str]:
+        return {f: rf"\mathrm{{grad}}_{{{self._spelling.symbol(f)}}}" for f in self._spelling.factors}
