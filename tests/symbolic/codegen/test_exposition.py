@@ -229,5 +229,5 @@ def test_coupled_equations_are_shown_in_one_letter_and_solved_together() -> None
     _, equations, solution = blocks(section)
     assert r"\Longrightarrow" not in section
     assert r"\xi" not in equations + solution
-    assert equations.count(r"\mathrm{grad}") == 8
+    assert equations.count(r"\mathrm{grad}") == 11
     assert re.findall(r"(\\mathrm\{grad\}_\{\w\}) &=", solution) == [rf"\mathrm{{grad}}_{{{f}}}" for f in "Wbc"]
