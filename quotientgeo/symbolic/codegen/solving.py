@@ -109,23 +109,25 @@ def _operator_source(system: System) -> str:
         f"{INDENT}{line}"
         for line in wrapped(f'"""{", ".join(system.letters)} {system.role}, {how}."""'.split(" "), " ", WIDTH - 4)
     )
-    calls = []
+    X, calls = "X", []
+    while X in (*system.point, *system.parameters):  # a factor of that name is not the unknown
+        X += "_"
     for mark in ("", ".detach()"):
         point, rest = ([f"{name}{mark}" for name in names] for names in (system.point, system.parameters))
-        calls.append(f"{left}{operator.name}({', '.join([*point, '*X', *rest])}){right}")
+        calls.append(f"{left}{operator.name}({', '.join([*point, f'*{X}', *rest])}){right}")
     return f"""{signature}
 {lines}
     given = ({", ".join(system.given)}{last})
 {_steps(system)}
 
-    def moving(*X: Tensor) -> tuple[Tensor, ...]:
+    def moving(*{X}: Tensor) -> tuple[Tensor, ...]:
         return {calls[0]}
 
-    def still(*X: Tensor) -> tuple[Tensor, ...]:
+    def still(*{X}: Tensor) -> tuple[Tensor, ...]:
         return {calls[1]}
 
-    def inside(*X: Tensor) -> tuple[Tensor, ...]:
-        return {_projection(system)}
+    def inside(*{X}: Tensor) -> tuple[Tensor, ...]:
+        return {_projection(system, X)}
 
 {choice}
     return {", ".join(f"solution[{i}]" for i in range(len(system.letters)))}"""
@@ -140,12 +142,12 @@ _PROJECTIONS = {
 }
 
 
-def _projection(system: System) -> str:
+def _projection(system: System, X: str) -> str:
     """X, each part projected on the matrices of its kind."""
     kinds = [system.geometry.kind(x) for x in system.letters]
     if not set(kinds) & set(_PROJECTIONS):
-        return "X"
-    parts = ", ".join(_PROJECTIONS.get(kind, "{0}").format(f"X[{i}]") for i, kind in enumerate(kinds))
+        return X
+    parts = ", ".join(_PROJECTIONS.get(kind, "{0}").format(f"{X}[{i}]") for i, kind in enumerate(kinds))
     return f"({parts}{',' if len(kinds) == 1 else ''})"
 
 

@@ -308,6 +308,17 @@ def test_a_factor_called_like_a_part_of_the_solve_is_refused() -> None:
         module_source(derive_formulas(pair, metric), "a test")
 
 
+def test_a_factor_called_like_the_unknown_is_not_mistaken_for_it() -> None:
+    """The checks of the source run its conjugate gradients, too."""
+    pair = Symmetry("pair", GL("h"), {"X": ("n", "h"), "H": ("m", "h")}, lambda A, X, H: (X * A.I, H * A.T))
+    metric = Metric("own", pair, lambda p, a, b: Trace(gram(p.X).I * a.X.T * b.X) + Trace(gram(p.H).I * a.H.T * b.H))
+    geometry = derive(pair, metric, levels="a")
+    generator = torch.Generator().manual_seed(0)
+    x = [torch.randn(*size, generator=generator, dtype=torch.float64) for size in ((5, 3), (4, 3), (5, 3), (4, 3))]
+    for found, wanted in zip(geometry.module().horizontal(*x), invariant.horizontal(*x), strict=True):
+        assert torch.allclose(found, wanted, rtol=1e-9, atol=1e-12)
+
+
 # as a module
 
 
