@@ -44,6 +44,10 @@ class Alphabet:
         self._transposes: dict[Letter, tuple[Fraction, Letter]] = {}
         self._leading: dict[InverseLetter, tuple[Word, dict[Word, Fraction]]] = {}
         self._leading_scalars: dict[InverseScalar, tuple[Monomial, dict[Monomial, Fraction]]] = {}
+        # factors of sums of commuting letters, as ``factoring.factors`` found them
+        self.factored: dict[
+            frozenset[tuple[Word, Fraction]], tuple[Fraction, list[tuple[dict[Word, Fraction], int]]]
+        ] = {}
         self.paired: set[Dimension] = set()  # sizes whose coordinates come in pairs, so that they are even
         self.longest_lead = 0  # length of the longest leading word of an inverse: how far a rewriting rule reaches
         self.special = False  # whether words may hold scalars, commuting letters, ones or products of shape (1, 1)

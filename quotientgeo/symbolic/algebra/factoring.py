@@ -4,16 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from fractions import Fraction
+from typing import TYPE_CHECKING
 
 import sympy as sp
 
 from quotientgeo.symbolic.algebra.letters import Letter, Word
 
+if TYPE_CHECKING:
+    from quotientgeo.symbolic.algebra.alphabet import Alphabet
+
 Terms = dict[Word, Fraction]
 
 
-def factors(terms: Mapping[Word, Fraction]) -> tuple[Fraction, list[tuple[Terms, int]]]:
-    """(c, [(terms, power), ...]): the sum is c times the product of the powers; words are products of commuting letters."""
+def factors(alphabet: Alphabet, terms: Mapping[Word, Fraction]) -> tuple[Fraction, list[tuple[Terms, int]]]:
+    """(c, [(terms, power), ...]): the sum is c times the product of the powers; words are products of commuting letters.
+
+    The alphabet remembers them: code generation asks for the same few again and again.
+    """
+    key = frozenset(terms.items())
+    if key not in alphabet.factored:
+        alphabet.factored[key] = _factors(terms)
+    constant, found = alphabet.factored[key]
+    return constant, [(dict(factor), power) for factor, power in found]
+
+
+def _factors(terms: Mapping[Word, Fraction]) -> tuple[Fraction, list[tuple[Terms, int]]]:
     letters = sorted({letter for word in terms for letter in word}, key=lambda letter: letter.sort_key)
     symbols = {letter: sp.Symbol(f"x{i:04}") for i, letter in enumerate(letters)}
     if not letters:

@@ -101,7 +101,7 @@ def _inverse_of_commuting(polynomial: Polynomial) -> Polynomial:
         partner = alphabet.local_inverse(inverted)
         assert partner is not None
         polynomial, cleared = polynomial * alphabet.monomial((partner,)), cleared * alphabet.monomial((partner,))
-    constant, found = factors(polynomial.terms)
+    constant, found = factors(polynomial.alphabet, polynomial.terms)
     out = cleared * (1 / constant)
     for terms, power in found:
         factor = Polynomial(alphabet, {arranged(word): c for word, c in terms.items()}, polynomial.shape)

@@ -183,7 +183,7 @@ def one_over(value: TracePolynomial) -> TracePolynomial:
     if value.is_zero:
         raise DeclarationError("division by a scalar that is zero")
     if len(value) > 1:
-        constant, found = factors(value.terms)
+        constant, found = factors(value.alphabet, value.terms)
         out = scalar(alphabet, 1 / constant)
         for terms, power in found:
             factor = TracePolynomial(alphabet, terms)

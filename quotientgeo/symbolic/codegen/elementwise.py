@@ -72,7 +72,7 @@ class Columns:
     def of_sum(self, terms: Mapping[Word, Fraction], size: str | int) -> Value:
         """The diagonal of a sum of products of diagonal matrices, in factors where it has some."""
         if len(terms) > 1:
-            constant, found = factors(terms)
+            constant, found = factors(self._builder.alphabet, terms)
             if len(found) > 1 or found[0][1] > 1:
                 powers = [self.of_sum(factor, size) for factor, power in found for _ in range(power)]
                 return self._product(powers, size).times(constant)
