@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import reduce
+from operator import or_
 
 BITS = 10
 LIMIT = (1 << BITS) - 1  # total degree, so that no exponent can carry into the next variable
@@ -120,8 +122,7 @@ class Field:
 
     def product(self, left: PolyMatrix, right: PolyMatrix) -> PolyMatrix:
         """Matrix product; refuses degrees that would overflow the packing."""
-        if _matrix_degree(left) + _matrix_degree(right) > LIMIT:
-            raise TooLargeError
+        _require_room(left, right)
         columns = list(zip(*right, strict=True))
         out = []
         for row in left:
@@ -138,8 +139,7 @@ class Field:
         """Every entry times a polynomial."""
         if factor == {0: 1}:
             return matrix
-        if _matrix_degree(matrix) + degree(factor) > LIMIT:
-            raise TooLargeError
+        _require_room(matrix, [[factor]])
         return [[self._clean(self.multiply(entry, factor)) for entry in row] for row in matrix]
 
     def base(self, polynomial: Poly) -> int:
@@ -225,6 +225,18 @@ def combine(left: Denominator, right: Denominator) -> Denominator:
     """Exponents of a product."""
     out = {i: left.get(i, 0) + right.get(i, 0) for i in sorted({*left, *right})}
     return {i: exponent for i, exponent in out.items() if exponent}
+
+
+def _require_room(left: PolyMatrix, right: PolyMatrix) -> None:
+    """Refuses a product whose degrees would overflow the packing; a bound that one pass of bits gives is tried first."""
+    if _bound(left) + _bound(right) > LIMIT and _matrix_degree(left) + _matrix_degree(right) > LIMIT:
+        raise TooLargeError
+
+
+def _bound(matrix: PolyMatrix) -> int:
+    """At least the degree: in each exponent all bits that any monomial has there."""
+    bits = reduce(or_, (monomial for row in matrix for entry in row for monomial in entry), 0)
+    return degree({bits: 1})
 
 
 def _matrix_degree(matrix: PolyMatrix) -> int:
