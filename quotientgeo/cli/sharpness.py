@@ -78,9 +78,7 @@ Geodesic = Annotated[
 ]
 Starts = Annotated[
     int,
-    typer.Option(
-        min=1, help="The first follows the gradient, the second begins opposite to what it found, the others at random."
-    ),
+    typer.Option(min=1, help="The first follows the gradient, the second may begin opposite to it, others at random."),
 ]
 Seed = Annotated[int, typer.Option(min=0, help="Seed of the random starts, and of the masks of masked-lm.")]
 Unverified = Annotated[

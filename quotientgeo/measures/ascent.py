@@ -26,6 +26,9 @@ NORM_TOLERANCE = 1e-5  # the achieved norm never exceeds rho by more than this, 
 GAUGE_TOLERANCE = {torch.float64: 1e-7, torch.float32: 1e-3}
 HARMLESS = 1e-2
 ROUNDING = 10
+NEARLY_EVEN = (
+    0.5  # least share of the first start's rise that its opposite must have, to be where the second one begins
+)
 
 Progress = Callable[[int, int], None]  # start, step
 
@@ -100,9 +103,19 @@ class BatchAscent:
         best: Ascent | None = None
         best_start, traces = 0, []
         for start in range(settings.starts):
-            known = None if start or stationary else reference
-            opposite = best.best_point.neg() if start == 1 and best is not None else None
-            ascent = self._ascend(settings, batch_index, start, known, opposite, reference[1], progress)
+            if start == 0 and not stationary:
+                begin, known = self.atlas.zero(), reference
+            else:
+                begin, known = self._beginning(settings, batch_index, start, best, reference), None
+            ascent = auto_pgd(
+                self.value_and_gradient,
+                self.value,
+                begin,
+                radius=settings.rho,
+                steps=settings.steps,
+                known=known,
+                on_step=None if progress is None else partial(progress, start),
+            )
             traces.append(ascent.values.tolist())
             if not bool(ascent.finite):
                 self._diagnose(ascent, start)
@@ -111,35 +124,19 @@ class BatchAscent:
         assert best is not None
         return replace(self._conclude(settings, reference, best, best_start, traces), stationary=stationary)
 
-    def _ascend(
-        self,
-        settings: Settings,
-        batch_index: int,
-        start: int,
-        known: tuple[Tensor, Tensor] | None,
-        opposite: Tensor | None,
-        gradient: Tensor,
-        progress: Progress | None,
-    ) -> Ascent:
-        """One start: the first at w itself, where the gradient is ``known``; the second at what is ``opposite`` to its maximiser,
-        as the loss about a minimum is nearly even; the others at random on the sphere. ``gradient`` is that at w, where some
-        charts know no other direction."""
-        if known is not None:
-            begin = self.atlas.zero()
-        elif opposite is not None and bool(opposite.any()):
-            begin = opposite
-        else:
-            generator = torch.Generator().manual_seed(start_seed(settings.seed, batch_index, start))
-            begin = self.atlas.random_point(generator, settings.rho, gradient)
-        return auto_pgd(
-            self.value_and_gradient,
-            self.value,
-            begin,
-            radius=settings.rho,
-            steps=settings.steps,
-            known=known,
-            on_step=None if progress is None else partial(progress, start),
-        )
+    def _beginning(
+        self, settings: Settings, batch_index: int, start: int, best: Ascent | None, reference: tuple[Tensor, Tensor]
+    ) -> Tensor:
+        """Where a start that does not follow the gradient from w begins: the second opposite to the maximiser of the first, where
+        the loss rises nearly alike on both sides, as it does about a minimum; the others at random on the sphere."""
+        loss, gradient = reference
+        if start == 1 and best is not None and bool(best.best_point.any()):
+            opposite = best.best_point.neg()
+            if float(self.value(opposite) - loss) >= NEARLY_EVEN * float(best.best_value - loss):
+                return opposite
+        generator = torch.Generator().manual_seed(start_seed(settings.seed, batch_index, start))
+        # some charts know no other direction than that of the gradient
+        return self.atlas.random_point(generator, settings.rho, gradient)
 
     def _check_reference(self, loss: Tensor, gain: float) -> None:
         """``gain`` is rho |dL/dz|, the size of what is measured: what is small beside it does no harm."""

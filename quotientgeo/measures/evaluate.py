@@ -64,9 +64,9 @@ def sharpness(
     geodesic: "exact" (a closed form where there is one, else integrated until the end point is settled), or the order 1 to 4 of
         its Taylor approximation.
     rho: radius of the ball in the measure's norm, dimensionless for invariant and adaptive.
-    steps, starts, seed: budget of Auto-PGD. The first start follows the gradient from w, the second begins opposite to
-        what it found (near a minimum the loss is nearly even, with two maxima that differ), the others at seeded random points
-        of the sphere, drawn independently of the gauge.
+    steps, starts, seed: budget of Auto-PGD. The first start follows the gradient from w; the second begins opposite to
+        what it found, if the loss there rises at least half as much (about a minimum it is nearly even, with two maxima that
+        differ); the others at seeded random points of the sphere, drawn independently of the gauge.
     symmetries: "attention" (GL(h) per head for query-key and value-output; key biases frozen, value biases folded into the
         output bias), "paper" (the same groups, query, key and value biases as rows of the factors, nothing frozen: another
         measure) or "none".

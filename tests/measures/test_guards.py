@@ -193,8 +193,24 @@ class TestSeveralBatches:
 
     def test_every_batch_has_random_starts_of_its_own(self):
         first, second = plain(mlp(), [data(), data()], cross_entropy, starts=3).batches
-        assert first.trace[:2] == second.trace[:2]  # along the gradient, and opposite to what that found
+        assert first.trace[0] == second.trace[0]
         assert first.trace[2] != second.trace[2]
+
+    @pytest.mark.parametrize(("slope", "even"), [(0.0, True), (1.0, False)])
+    def test_the_second_start_is_opposite_where_the_loss_is_nearly_even(self, slope, even):
+        """L = w^2 - w^3 / 10 + slope w about 0: the gradient start finds one side, the other is higher or not worth a start."""
+        model = nn.Linear(1, 1, bias=False).double().eval()
+        with torch.no_grad():
+            model.weight.fill_(1e-3)
+
+        def loss(model, batch):
+            w = model.weight.sum()
+            return w**2 - w**3 / 10 + slope * w, 1
+
+        settings = {"measure": "euclidean", "symmetries": "none", "rho": 0.5, "steps": 4}
+        one, two = (qg.sharpness(model, loss, [torch.zeros(1)], starts=k, **settings) for k in (1, 2))
+        assert (two.batches[0].trace[1][0] == pytest.approx(0.499**2 + 0.499**3 / 10, rel=1e-3)) is even
+        assert (two.value > 1.01 * one.value) is even
 
 
 class Mixed(nn.Module):

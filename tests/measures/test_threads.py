@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -10,6 +9,7 @@ import pytest
 import torch
 
 import quotientgeo as qg
+from quotientgeo.errors import ArgumentError
 from quotientgeo.model import exclusive as module
 from quotientgeo.model.exclusive import exclusive
 from tests.helpers.losses import masked_batch, masked_loss
@@ -54,19 +54,55 @@ def test_a_thread_waits_and_the_same_thread_does_not():
     assert order == ["first", "second"]
 
 
-def entered(model):
-    with exclusive(model):
-        return True
+@pytest.mark.parametrize("wrap", [torch.nn.DataParallel, torch.nn.Sequential, lambda base: base[0]])
+def test_modules_that_share_layers_take_turns(wrap):
+    torch.manual_seed(0)
+    layers = [torch.nn.Linear(3, 4), torch.nn.Tanh(), torch.nn.Linear(4, 4)]
+    base = torch.nn.Sequential(torch.nn.Sequential(*layers)).double().eval()
+    other = wrap(base).eval()
+    batch = (torch.randn(8, 3).double(), torch.randint(0, 4, (8,)))
+
+    def loss(model, batch):
+        return torch.nn.functional.cross_entropy(model(batch[0]), batch[1], reduction="sum"), len(batch[1])
+
+    def measured(model):
+        return qg.sharpness(model, loss, [batch], symmetries="none", steps=10, rho=0.1).value
+
+    alone = measured(base)
+    with ThreadPoolExecutor(2) as pool:
+        found = list(pool.map(measured, [base, other] * 8))
+    assert found == [alone] * 16
+    assert all(isinstance(layer.weight, torch.nn.Parameter) for layer in (layers[0], layers[2]))
 
 
-def test_an_error_gives_the_model_back_and_a_dead_model_leaves_nothing():
+def test_waiting_for_each_other_is_refused():
+    first, second = TinyModel(), TinyModel()
+    together = threading.Barrier(2)
+
+    def both(one, other):
+        with exclusive(one):
+            together.wait(timeout=60)
+            try:
+                with exclusive(other):
+                    return "inside"
+            except ArgumentError as error:
+                return str(error)
+
+    with ThreadPoolExecutor(2) as pool:
+        answers = list(pool.map(both, (first, second), (second, first)))
+    assert any("both could wait for each other" in answer for answer in answers)
+
+
+def test_a_child_of_a_fork_during_a_measurement_is_told(monkeypatch):
     model = TinyModel()
-    with pytest.raises(ZeroDivisionError), exclusive(model):
+    with exclusive(model):
+        monkeypatch.setattr(module.os, "getpid", lambda: -1)  # as in a child, where the owners are copied
+        with pytest.raises(ArgumentError, match="forked while the TinyModel was being measured"), exclusive(model):
+            pass
+
+
+def test_an_error_gives_the_model_back_and_nothing_is_left():
+    model = TinyModel()
+    with pytest.raises(ZeroDivisionError), exclusive(model), exclusive(model):
         1 / 0  # noqa: B018
-    with ThreadPoolExecutor(1) as pool:
-        assert pool.submit(entered, model).result(timeout=60)
-    key = id(model)
-    assert key in module._LOCKS
-    del model
-    gc.collect()
-    assert key not in module._LOCKS
+    assert not module._OWNERS
