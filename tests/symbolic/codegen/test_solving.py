@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 import torch
-from sympy import Trace
+from sympy import Identity, Trace
 from torch import Tensor
 
 from quotientgeo.catalogue.gl_pair_invariant import generated as invariant
 from quotientgeo.errors import CertificateError, DeclarationError
-from quotientgeo.groups import GL
+from quotientgeo.groups import GL, Orthogonal
 from quotientgeo.symbolic.codegen.execution import check_horizontal, module_from
 from quotientgeo.symbolic.codegen.module import module_source
 from quotientgeo.symbolic.codegen.solving import sylvester
@@ -221,6 +221,32 @@ def test_conjugate_gradients_find_the_same(which: str, request: pytest.FixtureRe
     values = drawn(geometry, *[(2, 2)] * (2 * len(geometry.factors)))
     found, wanted = iterative(geometry).horizontal(*values), code(geometry).horizontal(*values)
     assert all(torch.allclose(x, y, rtol=1e-9, atol=1e-9) for x, y in zip(found, wanted, strict=True))
+
+
+TURNED = Symmetry(
+    "turned",
+    Orthogonal("h"),
+    {"G": ("n", "h"), "H": ("h", "m"), "S": ("h", "h")},
+    lambda Q, G, H, S: (G * Q.T, Q * H, Q * S * Q.T),
+)
+
+
+def mixing(p: Any, a: Any, b: Any) -> Any:
+    """An operator that is definite on skew matrices, not on the symmetric ones that rounding brings."""
+    weight = (Identity(p.S.shape[0]) + p.H * p.H.T).I
+    first, second = (x.G + 2 * p.G * x.S.T + p.G * x.H * p.H.T for x in (a, b))
+    return Trace(a.S.T * weight * b.S) + Trace(a.H.T * b.H) + Trace(first.T * second)
+
+
+@pytest.mark.parametrize(("dtype", "most"), [(torch.float64, 1e-10), (torch.float32, 1e-4)], ids=str)
+def test_conjugate_gradients_stay_among_the_skew_matrices(dtype: torch.dtype, most: float) -> None:
+    geometry = derive(TURNED, Metric("r4", TURNED, mixing), levels="a")
+    by_steps, whole = iterative(geometry), code(geometry)
+    for seed in range(8):
+        generator = torch.Generator().manual_seed(seed)
+        values = [torch.randn(*s, generator=generator, dtype=dtype) for s in [(5, 2), (2, 4), (2, 2)] * 2]
+        for x, y in zip(by_steps.horizontal(*values), whole.horizontal(*values), strict=True):
+            assert torch.linalg.norm(x - y) <= most * torch.linalg.norm(y)
 
 
 def test_conjugate_gradients_do_not_wait_for_the_device(chain: Geometry) -> None:

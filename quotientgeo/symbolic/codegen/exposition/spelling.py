@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 
 from quotientgeo.symbolic.algebra import Dimension, Polynomial, TraceLetter, TracePolynomial, Word
+from quotientgeo.symbolic.algebra.letters import split_scalars
 from quotientgeo.symbolic.codegen.exposition.latex import Latex, number_latex, symbol_latex
 from quotientgeo.symbolic.codegen.grams import choose_grams
 from quotientgeo.symbolic.codegen.module import representative_sizes
@@ -114,21 +115,31 @@ class Spelling:
         """The polynomial with its letters replaced, nothing cancelled; neighbours that cancel stand over a brace."""
         out: list[str] = []
         for word, coefficient in polynomial:
-            out.append(_signed(coefficient, self._substituted_word(word, values), first=not out))
+            scalars, matrices = split_scalars(word)
+            body, summed = self._substituted_word(matrices, values)
+            number = ""
+            if scalars:
+                numbers = TracePolynomial(self.alphabet, {scalars: Fraction(1)}).substitute(values)
+                number = _bracketed(self.scalar(numbers), len(numbers) > 1)
+            body = _bracketed(body, summed and (bool(number) or coefficient != 1))
+            out.append(_signed(coefficient, f"{number} {body}".strip(), first=not out))
         return " ".join(out)
 
-    def _substituted_word(self, word: Word, values: Mapping[str, Polynomial]) -> str:
-        """Each letter (or Gram matrix) replaced on its own, so that the cancellation can be seen."""
+    def _substituted_word(self, word: Word, values: Mapping[str, Polynomial]) -> tuple[str, bool]:
+        """Each letter (or Gram matrix) replaced on its own, so that the cancellation can be seen; and whether it is a sum."""
+        if not word:
+            return "I", False
         pieces: list[Word] = []
         for piece in self.notation.words(word):
             replaced = self.alphabet.monomial(piece).substitute(values)
             if len(replaced) == 1:
                 ((inner, coefficient),) = replaced
-                if coefficient == 1:
+                if coefficient == 1 and not split_scalars(inner)[0]:
                     pieces.extend(self.notation.words(inner))
                     continue
-            return self.line(self.alphabet.monomial(word).substitute(values))
-        return self._cancelling(pieces)
+            whole = self.alphabet.monomial(word).substitute(values)
+            return self.line(whole), len(whole) > 1
+        return self._cancelling(pieces), False
 
     def _cancelling(self, pieces: list[Word]) -> str:
         """Pieces in a row; each neighbouring pair a a^-1 over a brace that says I."""
@@ -165,13 +176,17 @@ class Spelling:
                     body += self.scalar(TracePolynomial(self.alphabet, {(factor,): Fraction(1)}).substitute(values))
                 elif factor.letters:
                     word = self.notation.rotated(factor)
-                    replaced = self._substituted_word(word, values)
+                    replaced, _ = self._substituted_word(word, values)
                     number = self.alphabet.monomial(word).shape == (1, 1)  # needs no trace
                     body += ("" if number else r"\mathrm{tr}") + rf"\bigl( {replaced} \bigr)"
                 else:
                     body += size_latex(factor.size)
             out.append(_signed(coefficient, body, first=not out))
         return " ".join(out)
+
+
+def _bracketed(text: str, needed: bool) -> str:
+    return rf"\bigl( {text} \bigr)" if needed else text
 
 
 def _signed(coefficient: Fraction, body: str, first: bool) -> str:
