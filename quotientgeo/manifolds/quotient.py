@@ -106,17 +106,18 @@ class QuotientManifold(HorizontalManifold):
         self._possible: dict[int, bool] = {}  # columns -> whether the metric has a value there
         if (open_size is None or open_size in self.sizes) and not self._has_points(0):
             raise ArgumentError(
-                f"{self._title}: at the sizes {self.sizes} its metric has no value: an inverse does not "
-                "exist, as of the Gram matrix of a factor with fewer rows than columns, or coordinates do not come in pairs"
+                f"{self._title}: at the sizes {self.sizes} its metric has no value, or is degenerate: an inverse does not exist, "
+                "as of the Gram matrix of a factor with fewer rows than columns, or coordinates do not come in pairs"
             )
 
     def _has_points(self, columns: int) -> bool:
-        """Whether metric and projection are finite at a random point of these sizes."""
+        """Whether metric, gradient and projection are finite at a random point of these sizes."""
         if columns not in self._possible:
             generator = torch.Generator().manual_seed(0)
             point, xi = (random_factors(self._shapes(columns), generator=generator) for _ in range(2))
             try:
                 values = [self.geometry.inner(point, xi), *self.geometry.project(point, xi)]
+                values += self.geometry.gradient(point, xi)
             except RuntimeError:  # of torch: shapes that do not fit
                 values = [torch.tensor(float("nan"))]
             # all singular values of the point are about 1: what is singular shows as NaN, or by rounding as a huge number

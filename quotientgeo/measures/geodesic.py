@@ -25,9 +25,7 @@ from quotientgeo.model.graph import SymmetryGraph
 from quotientgeo.model.stacks import PairStack
 from quotientgeo.model.structure import in_dtype
 
-NORM = (
-    "sqrt(sum over blocks of the {metric} metric + |xi / |w||_2^2 over the rest; a weight of exactly zero stays zero)"
-)
+NORM = "sqrt(sum over blocks of {metrics} + |xi / |w||_2^2 over the rest; a weight of exactly zero stays zero)"
 
 
 def build(

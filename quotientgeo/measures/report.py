@@ -25,7 +25,7 @@ from quotientgeo.measures import adaptive, euclidean, geodesic
 from quotientgeo.measures.ascent import Found
 from quotientgeo.measures.batches import Batch, batch_size, data_digest
 from quotientgeo.measures.call import Call
-from quotientgeo.measures.declared_chart import described
+from quotientgeo.measures.declared_chart import DeclaredChart, described
 from quotientgeo.measures.problem import Problem, working_dtype
 from quotientgeo.measures.result import SharpnessResult
 from quotientgeo.measures.verification import Verified
@@ -132,7 +132,7 @@ class Report:
         }
         if call.uses_blocks:
             definitions |= {
-                "metric": call.metric_name,
+                "metric": " and ".join(self._metrics()),
                 "geodesic": call.geodesic,
                 "integrator_steps": self._integrator_steps(),
                 "unverified": call.unverified,
@@ -145,7 +145,16 @@ class Report:
     def _norm(self) -> str:
         if self.call.measure == "geodesic" and not self.call.uses_blocks:
             return NORMS["adaptive"]
-        return NORMS[self.call.measure].format(metric=self.call.metric_name)
+        metrics = self._metrics()
+        named = f"the {metrics[0]} metric" if len(metrics) == 1 else f"their metrics ({', '.join(metrics)})"
+        return NORMS[self.call.measure].format(metrics=named)
+
+    def _metrics(self) -> list[str]:
+        """Of the blocks that move: what was asked for, unless all of them have geometries of their own."""
+        charts = [] if self.problem is None else self.problem.blocks
+        own = {chart.stack.geometry.name: None for chart in charts if isinstance(chart, DeclaredChart)}
+        asked = any(not isinstance(chart, DeclaredChart) for chart in charts)
+        return [*([self.call.metric_name] if asked or not own else []), *own]
 
     def _symmetries(self) -> str:
         if self.call.measure != "geodesic":

@@ -61,6 +61,8 @@ def describe(error: BaseException, path: Path) -> str:
     """Kind and words of an error, with the last line of the file ``path`` that led to it."""
     words = one_line(error)
     shown = f"{type(error).__name__}: {words}" if words else type(error).__name__
+    if isinstance(error, ModuleNotFoundError) and error.name and (path.parent / f"{error.name}.py").exists():
+        shown += f"; {error.name}.py lies beside it, but is imported only from where Python looks: put its folder on PYTHONPATH"
     lines = lines_in(error, path)
     if isinstance(error, SyntaxError) or not lines:
         return shown  # Python's own words for a syntax error end with file and line

@@ -94,7 +94,11 @@ def test_a_pair_with_its_own_geometry_keeps_it_beside_others():
     plain = qg.sharpness(model, loss, [tiny_batch()], graph=graph_of(model), metric="mixed", steps=6)
     assert every.value == pytest.approx(plain.value, rel=1e-6)
     assert abs(both.value / plain.value - 1) > 1e-4
-    assert both.definitions["metric"] == "invariant"
+    assert both.definitions["metric"] == "invariant and gl_pair_mixed"
+    assert "sum over blocks of their metrics (invariant, gl_pair_mixed) +" in both.definitions["norm"]
+    alone = qg.sharpness(model, loss, [tiny_batch()], graph=by_hand(model, "mixed"), metric="invariant", steps=2)
+    assert alone.definitions["metric"] == "gl_pair_mixed"
+    assert "sum over blocks of the gl_pair_mixed metric +" in alone.definitions["norm"]
     assert both.definitions["geometries"]["gl_pair_mixed"]["blocks"] == 4
     assert every.definitions["geometries"]["gl_pair_mixed"]["blocks"] == 8
 

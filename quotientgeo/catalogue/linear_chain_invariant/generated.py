@@ -136,11 +136,16 @@ class _Inverse(torch.autograd.Function):
 def _iterated(moving, still, inside, given: tuple[Tensor, ...], steps: int) -> tuple[Tensor, ...]:
     """Solves moving(X) = given by conjugate gradients with ``still``, the same operator without a gradient.
 
-    NaN where they do not converge.
+    Rounding leaves the space that ``inside`` projects on, beyond which the operator may be anything. NaN where the steps do
+    not converge.
     """
-    given = inside(*given)  # rounding may have left that space
-    solution = _refined(lambda rest: _Inverse.apply(still, inside, steps, *rest), moving, given)
-    rest = tuple(a - b for a, b in zip(given, still(*solution), strict=True))
+
+    def image(*X: Tensor) -> tuple[Tensor, ...]:
+        return inside(*still(*X))
+
+    given = inside(*given)
+    solution = _refined(lambda rest: _Inverse.apply(image, inside, steps, *inside(*rest)), moving, given)
+    rest = tuple(a - b for a, b in zip(given, image(*solution), strict=True))
     failed = _dot(rest, rest) > torch.finfo(given[0].dtype).eps * _dot(given, given)
     return tuple(part.masked_fill(failed, float("nan")) for part in solution)
 

@@ -61,6 +61,8 @@ def _identity(alphabet: Alphabet, size: Dimension) -> TracePolynomial:
 
 def _cyclic(alphabet: Alphabet, word: Word) -> TracePolynomial:
     """The trace of a word that no rotation shortens."""
+    if all(isinstance(letter, OnesLetter) for letter in word):  # a block of two: 1' 1, the number of ones
+        return _identity(alphabet, word[0].rows if word[0].columns == 1 else word[0].columns)
     if alphabet.special:
         word, factor = _with_parts(alphabet, word)
         if factor is not None:

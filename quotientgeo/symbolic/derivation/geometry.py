@@ -33,7 +33,7 @@ class Equations:
     christoffel: Mapping[str, MatrixFormula]  # M(Gamma(xi, eta)), in factors, xi and eta
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Geometry:
     """A symmetry with an invariant metric, and everything derived from the two.
 
@@ -48,7 +48,7 @@ class Geometry:
 
     symmetry: Symmetry
     metric: Metric
-    alphabet: Alphabet = field(repr=False)
+    alphabet: Alphabet
     side: str  # "left": acting with B, then A, is acting with A B; "right": with B A
     action: Mapping[str, MatrixFormula]  # in elements and factors, as declared
     preserved: tuple[Formula, ...]  # in factors, as declared
@@ -67,6 +67,10 @@ class Geometry:
     certificate: Certificate = field(default_factory=Certificate)
     equations: Equations | None = None
     rates: Mapping[int, Mapping[str, str]] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        shapes = ", ".join(f"{factor} ({rows}, {columns})" for factor, (rows, columns) in self.factors.items())
+        return f"Geometry({self.name}: {shapes}; {self.certificate.summary})"
 
     @property
     def name(self) -> str:

@@ -231,3 +231,26 @@ def test_coupled_equations_are_shown_in_one_letter_and_solved_together() -> None
     assert r"\xi" not in equations + solution
     assert equations.count(r"\mathrm{grad}") == 11
     assert re.findall(r"(\\mathrm\{grad\}_\{\w\}) &=", solution) == [rf"\mathrm{{grad}}_{{{f}}}" for f in "Wbc"]
+
+
+def test_a_number_before_a_moved_sum_is_multiplied_with_all_of_it() -> None:
+    """tr(W'W) (a + b) under a -> a + T, b -> b - T: the page puts the moved sum in brackets, and does not stumble."""
+    symmetry = Symmetry(
+        "shifted",
+        Translation("n"),
+        {"a": ("n", 1), "b": ("n", 1), "W": ("m", "d")},
+        lambda T, a, b, W: (a + T, b - T, W),
+        lambda a, b, W: sp.Trace(W.T * W) * (a + b) - 2 * a - 2 * b,
+    )
+    flat = Metric("flat", symmetry, lambda p, x, y: sum((sp.Trace(x[f].T * y[f]) for f in "abW"), sp.S.Zero))
+    page = derivation_page(derive(symmetry, flat, levels="ab"), "a test")
+    (row,) = (line for line in page.splitlines() if r"\longmapsto" in line and r"\mathrm{tr}\bigl( P \bigr)" in line)
+    assert r"\mathrm{tr}\bigl( P \bigr) \bigl( T + a \bigr)" in row
+    assert r"- 2 \bigl( T + a \bigr)" in row
+
+
+def test_a_long_metric_stands_in_rows() -> None:
+    declared = import_module("quotientgeo.catalogue.value_bias_flat.declaration")
+    page = derivation_page(derive(declared.symmetry, declared.metric, levels="a"), "a test")
+    metric = page.split("## 4. The metric")[1].split("```")[1]
+    assert all(visible(row) < 90 for row in metric.splitlines())

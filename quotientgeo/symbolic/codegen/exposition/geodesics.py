@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from quotientgeo.symbolic.algebra import Polynomial, SymbolLetter, TracePolynomial
-from quotientgeo.symbolic.codegen.exposition.latex import aligned, display, enumeration
+from quotientgeo.symbolic.codegen.exposition.latex import aligned, enumeration
 from quotientgeo.symbolic.codegen.exposition.metric import MetricSection
 from quotientgeo.symbolic.codegen.exposition.spelling import Spelling
 from quotientgeo.symbolic.derivation.steps import flow_directions
@@ -38,9 +38,8 @@ class GeodesicSection:
 
     def lagrangian(self) -> str:
         """Half the squared speed."""
-        return display(
-            rf"L(x, \xi) = \tfrac{{1}}{{2}} \langle \xi, \xi \rangle = {self._spelling.scalar(self._lagrangian)}"
-        )
+        left = r"L(x, \xi) = \tfrac{1}{2} \langle \xi, \xi \rangle"
+        return self._spelling.displayed_scalar(left, self._lagrangian)
 
     def euler_lagrange(self) -> list[dict[str, str]]:
         """Per factor: the conjugate momentum, its rate, and the force."""

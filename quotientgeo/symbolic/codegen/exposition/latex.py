@@ -25,6 +25,7 @@ _GREEK_2 = "psi omega Gamma Delta Theta Lambda Xi Pi Sigma Upsilon Phi Psi Omega
 _GREEK = frozenset(f"{_GREEK_1} {_GREEK_2}".split())
 _SIZES = ("", r"\bigl \bigr", r"\Bigl \Bigr", r"\biggl \biggr", r"\Biggl \Biggr")
 WIDTH = 56  # visible characters of a row
+WIDEST = 80  # of a formula that is left on one line
 
 
 def symbol_latex(name: str) -> str:

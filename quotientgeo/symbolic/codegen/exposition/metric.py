@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 
 from quotientgeo.symbolic.algebra import Polynomial, TraceLetter, TracePolynomial, Word
-from quotientgeo.symbolic.codegen.exposition.latex import aligned, display, enumeration, number_latex
+from quotientgeo.symbolic.codegen.exposition.latex import WIDEST, aligned, enumeration, number_latex, visible
 from quotientgeo.symbolic.codegen.exposition.spelling import Spelling
 from quotientgeo.symbolic.codegen.exposition.symmetry import commuting
 from quotientgeo.symbolic.codegen.notation import Symbol
@@ -22,7 +22,7 @@ class MetricSection:
 
     def inner(self) -> str:
         """The metric as declared."""
-        return display(rf"\langle \xi, \eta \rangle = {self._spelling.scalar(self._geometry.inner.polynomial)}")
+        return self._spelling.displayed_scalar(r"\langle \xi, \eta \rangle", self._geometry.inner.polynomial)
 
     def parameters(self) -> str:
         """A sentence about the metric's parameters, if it has some."""
@@ -118,8 +118,10 @@ class MetricSection:
         rows = []
         for monomial, coefficient in self._geometry.inner.polynomial:
             term = TracePolynomial(s.alphabet, {monomial: coefficient})
-            rows.append(rf"{s.scalar(term)} &\longmapsto {s.replaced_traces(term, self._pushed)}")
-        return aligned(rows)
+            rows.append((s.scalar(term), s.replaced_traces(term, self._pushed)))
+        if max(visible(before) + visible(after) for before, after in rows) > WIDEST:
+            return aligned([f"&{before} \\\\\n&\\quad {{}} \\longmapsto {after}" for before, after in rows])
+        return aligned([rf"{before} &\longmapsto {after}" for before, after in rows])
 
     def cancelling(self) -> str:
         """Why each trace, or their sum, is what it was before the move."""

@@ -7,7 +7,15 @@ from fractions import Fraction
 
 from quotientgeo.symbolic.algebra import Dimension, Polynomial, TraceLetter, TracePolynomial, Word
 from quotientgeo.symbolic.algebra.letters import split_scalars
-from quotientgeo.symbolic.codegen.exposition.latex import Latex, number_latex, symbol_latex
+from quotientgeo.symbolic.codegen.exposition.latex import (
+    WIDEST,
+    Latex,
+    aligned,
+    display,
+    number_latex,
+    symbol_latex,
+    visible,
+)
 from quotientgeo.symbolic.codegen.grams import choose_grams
 from quotientgeo.symbolic.codegen.module import representative_sizes
 from quotientgeo.symbolic.codegen.notation import Notation, Velocity
@@ -76,6 +84,13 @@ class Spelling:
         """A scalar on one line."""
         return self._latex.line(self.notation.scalar(value, last))
 
+    def displayed_scalar(self, left: str, value: TracePolynomial) -> str:
+        """``left = value`` set off, in rows where it is long."""
+        tree = self.notation.scalar(value, ())
+        if len(self._latex.rows(tree, WIDEST)) == 1 or visible(self._latex.line(tree)) <= WIDEST:
+            return display(f"{left} = {self._latex.line(tree)}")
+        return aligned([self._latex.block(left, tree)])
+
     def gram(self, factor: str, other: Polynomial | None = None) -> Polynomial:
         """The Gram matrix of a factor, or its product of the same kind with another letter."""
         here = self.alphabet[factor]
@@ -134,7 +149,7 @@ class Spelling:
             replaced = self.alphabet.monomial(piece).substitute(values)
             if len(replaced) == 1:
                 ((inner, coefficient),) = replaced
-                if coefficient == 1 and not split_scalars(inner)[0]:
+                if coefficient == 1:
                     pieces.extend(self.notation.words(inner))
                     continue
             whole = self.alphabet.monomial(word).substitute(values)
