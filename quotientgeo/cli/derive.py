@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json as jsonlib
+from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -45,18 +46,19 @@ def derive(
     for metric in metrics:
         with working(f"deriving {symmetry.name}_{metric.name}"):
             geometries.append(_derived(file, symmetry, metric))
-    names: dict[str, list[str]] = {}
+    records: list[dict[str, Any]] = []
     made: dict[Path, dict[Path, bytes]] = {}  # everything before anything is written: an error leaves no half of it
     for geometry in geometries:
         folder = out / geometry.name
         with working(f"{'checking' if check else 'making'} {folder}"):
-            texts = {folder / name: text.encode() for name, text in made_from(geometry, tex=tex).items()}
-        names[geometry.name] = list(map(str, texts))
+            files = made_from(geometry, tex=tex)
+        texts = {folder / name: text.encode() for name, text in files.items()}
+        records.append(_record(geometry.name, files["certificate.json"], texts))
         made[folder] = {path: data for path, data in texts.items() if not _holds(path, data)}
     stale = [path for different in made.values() for path in different] if check else []
     for folder, different in () if check else made.items():
         _write(folder, different)
-    _show(geometries, names, out, json)
+    _show(records, out, json)
     for path in stale:
         what = "differs from what its declaration gives" if path.exists() else "is missing"
         typer.echo(f"{path} {what}: run the command without --check", err=True)
@@ -103,26 +105,39 @@ def _write(folder: Path, made: dict[Path, bytes]) -> None:
         raise ArgumentError(f"{folder} cannot be written: {error.strerror}") from error
 
 
-def _show(geometries: list[Geometry], names: dict[str, list[str]], out: Path, json: bool) -> None:
+def _record(name: str, certificate: str, files: Iterable[Path]) -> dict[str, Any]:
+    """What the certificate of one geometry says, and where its files are."""
+    found = jsonlib.loads(certificate)
+    claims = {claim["name"]: claim["status"] for claim in found["claims"]}
+    return {"name": name, "holds": found["holds"], "claims": claims, "files": list(map(str, files))}
+
+
+def _show(records: list[dict[str, Any]], out: Path, json: bool) -> None:
     """What was proven and tested, and where the files are."""
     from rich.table import Table
 
     from quotientgeo.cli.display import output
 
     if json:
-        for geometry in geometries:
-            claims = {claim.name: claim.status for claim in geometry.certificate}
-            holds, files = geometry.certificate.holds, names[geometry.name]
-            record = {"name": geometry.name, "holds": holds, "claims": claims, "files": files}
+        for record in records:
             typer.echo(jsonlib.dumps(record, sort_keys=True))
         return
     table = Table()
-    for heading in ("geometry", "claims", "proven for all sizes", "proven for some sizes", "tested", "files"):
-        table.add_column(heading, overflow="fold")
-    for geometry in geometries:
-        statuses = [claim.status for claim in geometry.certificate]
+    for heading in (
+        "geometry",
+        "claims",
+        "proven for all sizes",
+        "proven for some sizes",
+        "tested",
+        "closed form",
+        "files",
+    ):
+        table.add_column(heading, overflow="fold", no_wrap=heading == "geometry")
+    for record in records:
+        statuses = list(record["claims"].values())
         everywhere = sum(status == "proven for all sizes" for status in statuses)
         somewhere = sum(status.startswith("proven") for status in statuses) - everywhere
         counts = (len(statuses), everywhere, somewhere, sum(status == "tested" for status in statuses))
-        table.add_row(geometry.name, *map(str, counts), str(out / geometry.name))
+        closed = "yes" if "closed_form" in record["claims"] else "none found"
+        table.add_row(record["name"], *map(str, counts), closed, str(out / record["name"]))
     output().print(table)

@@ -94,9 +94,9 @@ def test_code_certificate_and_derivation_are_written(derived: tuple[Path, Result
     page = (out / "derivation.md").read_text()
     assert page.startswith("# `gl_pair_own`")
     assert "quotientgeo/catalogue" not in page  # links of the catalogue would lead nowhere
-    (row,) = [line for line in done.stdout.splitlines() if "gl_pair_own" in line]
+    (row,) = [line for line in done.stdout.splitlines() if line.startswith("│ gl_pair_own")]
     claims = str(len(certificate["claims"]))
-    assert [cell.strip() for cell in row.split("│")[1:6]] == ["gl_pair_own", claims, claims, "0", "0"]
+    assert [cell.strip() for cell in row.split("│")[1:7]] == ["gl_pair_own", claims, claims, "0", "0", "none found"]
     assert done.stderr.splitlines() == ["deriving gl_pair_own", f"making {out}"]
 
 

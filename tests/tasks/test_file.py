@@ -112,6 +112,12 @@ def test_a_bad_file_is_refused_with_its_own_cause(tmp_path: Path, text: str, mes
     assert set(sys.modules) == before
 
 
+def test_a_module_beside_the_file_that_is_not_found_is_told_of(tmp_path: Path) -> None:
+    (tmp_path / "shared_parts.py").write_text("x = 1\n", encoding="utf-8")
+    with pytest.raises(TaskError, match=r"shared_parts\.py lies beside it, .*PYTHONPATH"):
+        load_task(write(tmp_path, "from shared_parts import x\n"))
+
+
 def test_the_cause_is_chained(tmp_path: Path) -> None:
     with pytest.raises(TaskError) as caught:
         load_task(write(tmp_path, "raise KeyError('x')"))
