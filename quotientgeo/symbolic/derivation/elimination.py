@@ -1,7 +1,7 @@
 """Systems of linear matrix equations, solved by elimination with one-sided inverses.
 
-The operator of a metric is symmetric and positive definite, and so is what is left of it after each elimination: a block
-pivot on its diagonal can be inverted wherever it is one product c L X R.
+The operator of a metric is symmetric and positive definite, as is the vertical Gram operator of a free action, and so is what
+is left of it after each elimination: a block pivot on its diagonal can be inverted wherever it is one product c L X R.
 """
 
 from __future__ import annotations
@@ -9,9 +9,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from quotientgeo.errors import DeclarationError, NotDerivableError
-from quotientgeo.symbolic.algebra import InverseLetter, Polynomial, solve_linear, vanishes
+from quotientgeo.symbolic.algebra import (
+    InverseLetter,
+    InverseScalar,
+    Letter,
+    PartLetter,
+    Polynomial,
+    TraceLetter,
+    TracePolynomial,
+    solve_linear,
+    vanishes,
+)
 
 Blocks = dict[str, Polynomial]
+LONGEST = 150  # words of all values of a coupled system: beyond, solving at run time is cheaper than the formulas
+MOST_TRIES = 24  # of pivots, over all orders
 
 
 def eliminate(equations: Mapping[str, Polynomial]) -> Blocks:
@@ -24,14 +36,7 @@ def eliminate(equations: Mapping[str, Polynomial]) -> Blocks:
         NotDerivableError: no pivot is left that a one-sided product inverts (the others are of Sylvester type), or only ones
             with inverses that the elimination has put inside, which the normal form does not simplify.
     """
-    solved: Blocks = {}
-    left = dict(equations)
-    deepest = 1 + max(map(_depth, equations.values()))
-    while left:
-        unknown, value = _pivot(left, deepest)
-        del left[unknown]
-        left = {x: equation.substitute({unknown: value}) for x, equation in left.items()}
-        solved = {x: known.substitute({unknown: value}) for x, known in solved.items()} | {unknown: value}
+    solved = _Elimination(equations).run({}, dict(equations))
     for unknown, equation in equations.items():
         coupled = set(equation.symbols()) & (set(equations) - {unknown})
         if coupled and not vanishes(equation.substitute(solved)):
@@ -39,18 +44,50 @@ def eliminate(equations: Mapping[str, Polynomial]) -> Blocks:
     return {unknown: solved[unknown] for unknown in equations}
 
 
-def _pivot(equations: Mapping[str, Polynomial], deepest: int) -> tuple[str, Polynomial]:
-    """(unknown, value in the other unknowns) of the equation whose value is simplest, the first of several."""
-    found: dict[str, Polynomial] = {}
-    refused: list[NotDerivableError] = []
-    for unknown, equation in equations.items():
-        try:
-            found[unknown] = _solution(unknown, equation, deepest)
-        except NotDerivableError as error:
-            refused.append(error)
-    if not found:
-        raise _coupled(equations, refused[0])
-    return min(found.items(), key=lambda pivot: _rank(pivot[1]))
+class _Elimination:
+    """A search for an order of pivots that leads to the end: the simplest first, another one where that leads nowhere."""
+
+    def __init__(self, equations: Mapping[str, Polynomial]) -> None:
+        self._equations = equations
+        self._deepest = 1 + max(map(_depth, equations.values()), default=0)
+        self._tries = MOST_TRIES
+
+    def run(self, solved: Blocks, left: Blocks) -> Blocks:
+        """All unknowns, from those that are ``solved`` in terms of the others and the equations that are ``left`` for these."""
+        if not left:
+            return solved
+        refused: list[NotDerivableError] = []
+        for unknown, value in self._pivots(left, refused):
+            if self._tries == 0:
+                break
+            self._tries -= 1
+            try:
+                return self.run(*self._inserted(unknown, value, solved, left))
+            except NotDerivableError as error:
+                refused.append(error)
+        raise _coupled(left, refused[0]) if left.keys() == self._equations.keys() else refused[0]
+
+    def _pivots(self, left: Blocks, refused: list[NotDerivableError]) -> list[tuple[str, Polynomial]]:
+        """(unknown, value in the other unknowns) of each equation that gives its own, the simplest value first."""
+        found = []
+        for unknown, equation in left.items():
+            try:
+                found.append((unknown, _solution(unknown, equation, self._deepest)))
+            except NotDerivableError as error:
+                if not set(equation.symbols()) & (set(left) - {unknown}):
+                    raise  # no other pivot changes this equation
+                refused.append(error)
+        return sorted(found, key=lambda pivot: _rank(pivot[1]))
+
+    def _inserted(self, unknown: str, value: Polynomial, solved: Blocks, left: Blocks) -> tuple[Blocks, Blocks]:
+        """What is solved and what is left once one more unknown is known."""
+        rest = {x: equation.substitute({unknown: value}) for x, equation in left.items() if x != unknown}
+        touched = any(unknown in known.symbols() for known in solved.values())
+        known = {x: known.substitute({unknown: value}) for x, known in solved.items()} | {unknown: value}
+        if touched and sum(map(len, known.values())) > LONGEST:
+            names = ", ".join(self._equations)
+            raise NotDerivableError(f"the equations for {names} have a solution of more than {LONGEST} words")
+        return known, rest
 
 
 def _solution(unknown: str, equation: Polynomial, deepest: int) -> Polynomial:
@@ -69,9 +106,18 @@ def _rank(value: Polynomial) -> tuple[int, int]:
     return _depth(value), len(value)
 
 
-def _depth(value: Polynomial) -> int:
-    inside = (letter.argument for letter in value.letters() if isinstance(letter, InverseLetter))
-    return max((1 + _depth(argument) for argument in inside), default=0)
+def _depth(value: Polynomial | TracePolynomial) -> int:
+    """How deep inverses are nested in a matrix or a number."""
+    return max((_depth_of(letter) for word in value.terms for letter in word), default=0)
+
+
+def _depth_of(letter: Letter) -> int:
+    match letter:
+        case InverseLetter(argument=argument) | InverseScalar(argument=argument):
+            return 1 + _depth(argument)
+        case TraceLetter(letters=word) | PartLetter(word=word):
+            return max(map(_depth_of, word), default=0)
+    return 0
 
 
 def _coupled(equations: Mapping[str, Polynomial], reason: NotDerivableError) -> NotDerivableError:

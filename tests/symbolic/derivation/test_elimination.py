@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import Any
 
 import pytest
@@ -9,10 +10,10 @@ from sympy import Identity, Rational, Trace
 
 from quotientgeo.errors import NotDerivableError
 from quotientgeo.groups import GL, Translation
-from quotientgeo.symbolic.algebra import Alphabet, Polynomial
+from quotientgeo.symbolic.algebra import Alphabet, Polynomial, one_over, vanishes
 from quotientgeo.symbolic.declaration import Metric, Symmetry
-from quotientgeo.symbolic.derivation import derive
-from quotientgeo.symbolic.derivation.elimination import eliminate
+from quotientgeo.symbolic.derivation import derive, elimination
+from quotientgeo.symbolic.derivation.elimination import _depth, eliminate
 from tests.symbolic.derivation.declarations import gram
 from tests.symbolic.implicit.declarations import FOLDED
 
@@ -70,6 +71,43 @@ def twins(p: Any, a: Any, b: Any) -> Any:
     cross = Trace(a.U.T * b.V) + Trace(b.U.T * a.V)
     one = Identity(p.U.shape[1])
     return Trace((2 * one + gram(p.V)) * a.U.T * b.U) + Trace(a.V.T * b.V) + Rational(1, 2) * cross
+
+
+def test_three_unknowns_one_of_them_skew() -> None:
+    alphabet, P, X, Y, J, L = letters()
+    for letter in "ST":
+        alphabet.declare(letter, ("h", "h"), "skew")
+    S, T, one = alphabet["S"], alphabet["T"], alphabet.identity("h")
+    equations = {"X": X * (one + P) + Y + S * 2 - J, "Y": X + Y - L, "S": S * 3 + T}
+    found = eliminate(equations)
+    assert all(equation.substitute(found).is_zero for equation in equations.values())
+    assert found["S"] == T * Fraction(-1, 3)
+    with pytest.raises(NotDerivableError, match="one-sided solution"):  # P is not skew
+        eliminate({"S": S - P, "X": X + S - J})
+
+
+def test_numbers_and_columns_in_one_system() -> None:
+    alphabet = Alphabet()
+    u, x, y = (alphabet.declare(letter, ("h", 1)) for letter in "uxy")
+    c, w = (alphabet.declare(letter, (1, 1)) for letter in "cw")
+    equations = {"c": c * 3 + u.T * x - w, "x": x + u * c - y}
+    found = eliminate(equations)
+    assert all(vanishes(equation.substitute(found)) for equation in equations.values())
+    assert found["c"] == (w - u.T * y) * (alphabet.identity(1) * 3 - u.T * u).inverse()
+
+
+def test_inverses_inside_numbers_count() -> None:
+    alphabet, P, *_, J, _ = letters()
+    inside = (alphabet.identity("h") + P).inverse().trace()
+    assert [_depth(value) for value in (J, J.scaled(inside), J.scaled(one_over(inside)))] == [0, 1, 2]
+
+
+def test_a_solution_that_grows_is_left_to_run_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    _, P, X, Y, J, L = letters()
+    equations = {"X": X * P + Y * 2 - J, "Y": X * 2 + Y - L}
+    monkeypatch.setattr(elimination, "LONGEST", 3)
+    with pytest.raises(NotDerivableError, match="a solution of more than 3 words"):
+        eliminate(equations)
 
 
 ALONE = Symmetry(
