@@ -86,7 +86,7 @@ class _Output:
         if not matrices:
             factors.append(sp.Identity(sympy_dimension(size)))
         if coefficient != 1:
-            return sp.MatMul(_rational(coefficient), *factors)
+            return sp.MatMul(rational(coefficient), *factors)
         return sp.MatMul(*factors) if len(factors) > 1 else factors[0]
 
     def _with_vectors(self, matrices: Word) -> list[sp.MatrixExpr]:
@@ -112,10 +112,11 @@ class _Output:
         return sp.MatAdd(*terms) if len(terms) > 1 else terms[0]
 
     def scalar(self, value: TracePolynomial) -> sp.Expr:
-        return sp.Add(*[sp.Mul(_rational(c), *map(self.letter, monomial)) for monomial, c in value])
+        return sp.Add(*[sp.Mul(rational(c), *map(self.letter, monomial)) for monomial, c in value])
 
 
-def _rational(value: Fraction) -> sp.Rational:
+def rational(value: Fraction) -> sp.Rational:
+    """The same number in SymPy."""
     return sp.Rational(value.numerator, value.denominator)
 
 

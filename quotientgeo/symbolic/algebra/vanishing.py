@@ -23,6 +23,7 @@ from quotientgeo.symbolic.algebra.letters import (
 )
 from quotientgeo.symbolic.algebra.normalisation import runs
 from quotientgeo.symbolic.algebra.polynomial import Polynomial
+from quotientgeo.symbolic.algebra.sympy_output import rational
 from quotientgeo.symbolic.algebra.trace import Monomial, TracePolynomial
 
 Slot: TypeAlias = int
@@ -92,9 +93,9 @@ def _sums_to_zero(terms: list[tuple[Fraction, Filling]]) -> bool:
     def symbol(slot: Slot, letter: Letter) -> sp.Expr:
         match letter:
             case InverseLetter(argument=argument):
-                return 1 / sp.Add(*(_number(c) * product(slot, word) for word, c in argument))
+                return 1 / sp.Add(*(rational(c) * product(slot, word) for word, c in argument))
             case InverseScalar(argument=scalar):
-                return 1 / sp.Add(*(_number(c) * product(slot, monomial) for monomial, c in scalar))
+                return 1 / sp.Add(*(rational(c) * product(slot, monomial) for monomial, c in scalar))
             case SymbolLetter() if letter.inverted:
                 plain = next((x for s, x in symbols if s == slot and _same_symbol(x, letter)), None)
                 if plain is not None:
@@ -108,7 +109,7 @@ def _sums_to_zero(terms: list[tuple[Fraction, Filling]]) -> bool:
         for slot, letter in filling:
             if not (isinstance(letter, SymbolLetter) and letter.inverted):
                 symbol(slot, letter)
-    total = sp.Add(*(_number(c) * sp.Mul(*(symbol(*place) for place in filling)) for c, filling in terms))
+    total = sp.Add(*(rational(c) * sp.Mul(*(symbol(*place) for place in filling)) for c, filling in terms))
     return bool(sp.expand(sp.fraction(sp.together(total))[0]) == 0)
 
 
@@ -118,7 +119,3 @@ def _same_symbol(letter: Letter, inverted: SymbolLetter) -> bool:
         and not letter.inverted
         and (letter.name, letter.transposed) == (inverted.name, inverted.transposed)
     )
-
-
-def _number(value: Fraction) -> sp.Rational:
-    return sp.Rational(value.numerator, value.denominator)

@@ -30,7 +30,7 @@ from quotientgeo.symbolic.algebra import (
 )
 from quotientgeo.symbolic.codegen.chain import plan, tokens
 from quotientgeo.symbolic.codegen.elementwise import Columns, is_column, is_row, is_run
-from quotientgeo.symbolic.codegen.factoring import Factoring, Group, Phrase
+from quotientgeo.symbolic.codegen.factoring import Factoring, Group, Phrase, join
 from quotientgeo.symbolic.codegen.graph import Graph, Operation, Sizes, Value, extent
 
 Terms: TypeAlias = Mapping[Word, int]  # coefficients brought to a common denominator, which is kept beside
@@ -155,10 +155,10 @@ class Builder:
             out.append(self._group(group, rest, shape))
             rest = {phrase: c for phrase, c in rest.items() if phrase not in group.members}
             if len(rest) > 1:
-                found = self._find({_join(phrase): c for phrase, c in rest.items()})
+                found = self._find({join(phrase): c for phrase, c in rest.items()})
                 if found is not None:
                     return [*out, found]
-        return [*out, *(self.value({_join(phrase): c}, shape) for phrase, c in rest.items())]
+        return [*out, *(self.value({join(phrase): c}, shape) for phrase, c in rest.items())]
 
     def _phrase(self, word: Word) -> Phrase:
         phrase = self._phrases.get(word)
@@ -168,7 +168,7 @@ class Builder:
 
     def _group(self, group: Group, terms: Mapping[Phrase, int], shape: Shape) -> Value:
         """common * (sum of what remains), or the other way round."""
-        inner = {_join(group.remainder(phrase)): c for phrase, c in terms.items() if phrase in group.members}
+        inner = {join(group.remainder(phrase)): c for phrase, c in terms.items() if phrase in group.members}
         edge = group.common[-1][-1].columns if group.left else group.common[0][0].rows
         inner_shape = (edge, shape[1]) if group.left else (shape[0], edge)
         scale, key = self._normal(inner)
@@ -328,10 +328,6 @@ def _is_diagonal_run(item: _Item) -> bool:
 
 def _is_ones_column(item: _Item) -> bool:
     return item.value is None and len(item.terms) == 1 and len(word := next(iter(item.terms))) == 1 and is_column(word)
-
-
-def _join(phrase: Phrase) -> Word:
-    return tuple(letter for token in phrase for letter in token)
 
 
 def _concatenate(left: Terms, right: Terms) -> Terms:

@@ -17,6 +17,11 @@ from quotientgeo.symbolic.codegen.graph import Sizes, extent
 Phrase: TypeAlias = tuple[Word, ...]  # a word as the sequence of its tokens
 
 
+def join(phrase: Phrase) -> Word:
+    """The word of a sequence of tokens."""
+    return tuple(letter for token in phrase for letter in token)
+
+
 @dataclass(frozen=True)
 class Group:
     """The terms ``members`` of a sum share the factor ``common`` on the left or on the right."""

@@ -32,7 +32,7 @@ from quotientgeo.symbolic.algebra import (
 )
 from quotientgeo.symbolic.algebra.polynomial import symbols_of as occurring
 from quotientgeo.symbolic.codegen.chain import tokens
-from quotientgeo.symbolic.codegen.factoring import Factoring, Phrase
+from quotientgeo.symbolic.codegen.factoring import Factoring, Phrase, join
 from quotientgeo.symbolic.codegen.grams import Gram
 from quotientgeo.symbolic.codegen.graph import Sizes
 
@@ -201,10 +201,10 @@ class Notation:
             inner = self._sum({group.remainder(p): c for p, c in rest.items() if p in group.members}, factoring)
             coefficient, inner = _take_sign(inner)
             middle: tuple[Piece, ...] = inner[0].pieces if len(inner) == 1 else (inner,)
-            common = self._pieces(_join(group.common))
+            common = self._pieces(join(group.common))
             out.append(Product(coefficient, (*common, *middle) if group.left else (*middle, *common)))
             rest = {phrase: c for phrase, c in rest.items() if phrase not in group.members}
-        out.extend(Product(c, self._pieces(_join(phrase))) for phrase, c in rest.items())
+        out.extend(Product(c, self._pieces(join(phrase))) for phrase, c in rest.items())
         out = self._with_rates(out)
         return tuple(sorted(out, key=lambda product: (product.coefficient < 0, len(product.pieces) > 1)))
 
@@ -350,10 +350,6 @@ def _vectors_last(word: Word) -> Word:
         if place is not None:
             letters.insert(i - 1, letters.pop(place))
     return tuple(letters)
-
-
-def _join(phrase: Phrase) -> Word:
-    return tuple(letter for token in phrase for letter in token)
 
 
 def _take_sign(terms: Sum) -> tuple[Fraction, Sum]:
