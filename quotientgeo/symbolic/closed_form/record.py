@@ -4,72 +4,63 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
-from types import ModuleType
-from typing import Any
+from typing import Any, ClassVar
 
-import torch
-from torch import Tensor
-
-from quotientgeo.errors import CertificateError, NotDerivableError
+from quotientgeo.errors import NotDerivableError
 from quotientgeo.symbolic.closed_form.proof import prove
 from quotientgeo.symbolic.closed_form.reduction import reduced
+from quotientgeo.symbolic.closed_form.series import Series, divides, prove_series, series
 from quotientgeo.symbolic.closed_form.solving import Solved, solve
-from quotientgeo.symbolic.closed_form.source import Source, formulas
+from quotientgeo.symbolic.closed_form.source import Source, formulas, header
+from quotientgeo.symbolic.codegen.functions import Function, local
+from quotientgeo.symbolic.codegen.module import assembled, source_writer
+from quotientgeo.symbolic.codegen.proof import check_functions
 from quotientgeo.symbolic.derivation.certificate import Claim, Level, LevelResult, Outcome
 from quotientgeo.symbolic.derivation.geometry import Geometry
 
 CLAIM = "closed_form"
 FILE = "closed_form.py"
-_METHOD = (
-    "the text is printed from the expressions that were proven, and its end points are compared in float64 with "
-    "Runge-Kutta integrals of the generated acceleration"
-)
-_SIZES, _STEPS, _TOLERANCE = (2, 4), 256, 1e-8  # what Runge-Kutta leaves is near 1e-10
-_LENGTH = 0.2  # of tangents, relative to the point
+_COMPARED = "its end points are compared in float64 with Runge-Kutta integrals of the generated acceleration"
 
 
 @dataclass(frozen=True)
-class ClosedForm:
+class ClosedForm(ABC):
     """The geodesics of a geometry along all tangents, proven from its derived acceleration."""
 
     geometry: Geometry = field(repr=False)
-    solved: Solved = field(repr=False)
     digest: str
+    method: ClassVar[str]  # how the text is held to what was proven
+    level: ClassVar[Level]
+    reduced: ClassVar[str]  # what became zero in the proof
 
     @property
+    @abstractmethod
     def formulas(self) -> list[str]:
         """The solution line by line: one for each factor, then what the letters are."""
-        return formulas(self.solved)
 
     @property
+    @abstractmethod
     def domain(self) -> str:
         """Where the geodesic exists; "all t" where it is complete."""
-        if not self.solved.cone:
-            return "all t"
-        turning, growth = self.solved.cone
-        return f"as long as (1 + {growth} t)^2 + {turning} t^2 > 0"
+
+    @property
+    @abstractmethod
+    def steps(self) -> list[str]:
+        """How it was found."""
+
+    @abstractmethod
+    def source(self, origin: str) -> str:
+        """The module; ``check_text`` runs its text against the generated acceleration."""
 
     @property
     def claim(self) -> Claim:
         """What was proven, for the certificate."""
-        exists = "for all t" if not self.solved.cone else self.domain
-        result = LevelResult(
-            Level.SYMPY,
-            Outcome.PROVEN,
-            "all sizes",
-            "initial point, initial velocity and geodesic equation of every block reduce to 0",
-        )
-        return Claim(
-            CLAIM,
-            f"the geodesic from any point along any tangent, {exists}",
-            "; ".join(self.formulas),
-            (result,),
-        )
-
-    def source(self, origin: str) -> str:
-        """The module; its text was run against the generated acceleration."""
-        return Source(self.solved, dict(self.geometry.factors), self.geometry.name, self.digest, origin).text()
+        exists = "for all t" if self.domain == "all t" else self.domain
+        result = LevelResult(self.level, Outcome.PROVEN, "all sizes", self.reduced)
+        statement = f"the geodesic from any point along any tangent, {exists}"
+        return Claim(CLAIM, statement, "; ".join(self.formulas), (result,))
 
     def record(self, source: str, generated: str) -> dict[str, Any]:
         """What the certificate says of the file, once its text has been run."""
@@ -77,14 +68,84 @@ class ClosedForm:
             "file": FILE,
             "sha256": hashlib.sha256(source.encode()).hexdigest(),
             "generated_sha256": hashlib.sha256(generated.encode()).hexdigest(),
-            "method": _METHOD,
+            "method": self.method,
             "domain": self.domain,
-            "steps": list(self.solved.steps),
+            "steps": self.steps,
         }
 
 
+@dataclass(frozen=True)
+class InBlocks(ClosedForm):
+    """Of an equation that splits into blocks."""
+
+    solved: Solved = field(repr=False)
+    method = f"the text is printed from the expressions that were proven, and {_COMPARED}"
+    level = Level.SYMPY
+    reduced = "initial point, initial velocity and geodesic equation of every block reduce to 0"
+
+    @property
+    def formulas(self) -> list[str]:
+        return formulas(self.solved)
+
+    @property
+    def domain(self) -> str:
+        if not self.solved.cone:
+            return "all t"
+        turning, growth = self.solved.cone
+        return f"as long as (1 + {growth} t)^2 + {turning} t^2 > 0"
+
+    @property
+    def steps(self) -> list[str]:
+        return list(self.solved.steps)
+
+    def source(self, origin: str) -> str:
+        return Source(self.solved, dict(self.geometry.factors), self.geometry.name, self.digest, origin).text()
+
+
+@dataclass(frozen=True)
+class Ending(ClosedForm):
+    """Of time derivatives that end: a polynomial in t."""
+
+    series: Series = field(repr=False)
+    method = f"the source is run on symbols and returns the normal form of the polynomial; {_COMPARED}"
+    level = Level.NORMAL_FORM
+    reduced = (
+        "each time derivative is the one before differentiated along geodesics, and the last is 0 in normal form: so are all "
+        "that follow it"
+    )
+
+    @property
+    def formulas(self) -> list[str]:
+        return [self.series.formula(factor) for factor in self.geometry.factors]
+
+    @property
+    def domain(self) -> str:
+        return "as long as every inverse in the metric exists" if divides(self.geometry) else "all t"
+
+    @property
+    def steps(self) -> list[str]:
+        order = self.series.order
+        return [f"time derivative {order} is 0, so the geodesic is its Taylor polynomial of order {order - 1}"]
+
+    def source(self, origin: str) -> str:
+        """Raises CertificateError where the text, run on symbols, gives something else."""
+        geometry, names = self.geometry, self.geometry.names
+        function = Function(
+            "exponential",
+            (*names.factors, *names.tangents),
+            {local(f"end_{f}", geometry): self.series.end(f) for f in names.factors},
+            "End point at t = 1 of the geodesic from a point along any tangent.",
+            formulas=tuple(self.formulas),
+        )
+        head = header(geometry.name, self.digest, origin, "in normal form")
+        text = assembled(head, [source_writer(geometry).function(function)])
+        check_functions(text, geometry.alphabet, [function], geometry.name)
+        return text
+
+
 def closed_form(geometry: Geometry, digest: str) -> ClosedForm | None:
-    """The closed form of a geometry whose acceleration reads block by block, proven; None where there is none.
+    """The closed form, proven, of a geometry whose acceleration reads block by block, or whose time derivatives end; None
+    where there is none.
 
     Raises:
         CertificateError: one was found, and the proof refuses it.
@@ -92,9 +153,18 @@ def closed_form(geometry: Geometry, digest: str) -> ClosedForm | None:
     try:
         solved = solve(reduced(geometry))
     except NotDerivableError:
-        return None
+        return _ending(geometry, digest)
     prove(solved)
-    return ClosedForm(geometry, solved, digest)
+    return InBlocks(geometry, digest, solved)
+
+
+def _ending(geometry: Geometry, digest: str) -> Ending | None:
+    try:
+        found = series(geometry)
+    except NotDerivableError:
+        return None
+    prove_series(geometry, found)
+    return Ending(geometry, digest, found)
 
 
 def with_claim(geometry: Geometry, closed: ClosedForm) -> Geometry:
@@ -105,48 +175,3 @@ def with_claim(geometry: Geometry, closed: ClosedForm) -> Geometry:
     return dataclasses.replace(
         geometry, certificate=dataclasses.replace(certificate, claims=(*certificate.claims, closed.claim))
     )
-
-
-def check_text(name: str, closed: ModuleType, generated: ModuleType) -> None:
-    """Compare printed end points with Runge-Kutta integrals of the generated acceleration, at random points of two sizes.
-
-    Raises:
-        CertificateError: they differ.
-    """
-    for size in _SIZES:
-        random = torch.Generator().manual_seed(size)
-        symbols = dict.fromkeys(s for shape in generated.FACTORS.values() for s in shape if isinstance(s, str))
-        numbers = {symbol: size + 2 * (i % 2) for i, symbol in enumerate(symbols)}  # even: columns may come in pairs
-        shapes = [tuple(numbers.get(s, s) for s in shape) for shape in generated.FACTORS.values()]
-        options: Any = {"dtype": torch.float64, "generator": random}
-        point = tuple(torch.rand(3, *shape, **options) + 1.0 for shape in shapes)
-        tangent = tuple(_LENGTH * torch.randn(3, *shape, **options) for shape in shapes)
-        found, wanted = closed.exponential(*point, *tangent), _integral(generated, point, tangent)
-        for factor, a, b in zip(generated.FACTORS, found, wanted, strict=True):
-            error = float((a - b).abs().max() / b.abs().max())
-            if not error < _TOLERANCE:
-                raise CertificateError(
-                    f"{name}: the printed closed form of {factor} ends at a relative distance of {error:.1e} from the integral "
-                    f"of the generated acceleration at {numbers} (allowed {_TOLERANCE:g})"
-                )
-
-
-def _integral(module: ModuleType, point: tuple[Tensor, ...], tangent: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-    """End point at t = 1 by classical Runge-Kutta."""
-    count, dt = len(point), 1.0 / _STEPS
-
-    def rate(state: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-        return (*state[count:], *module.acceleration(*state))
-
-    def ahead(state: tuple[Tensor, ...], slope: tuple[Tensor, ...], step: float) -> tuple[Tensor, ...]:
-        return tuple(x + step * k for x, k in zip(state, slope, strict=True))
-
-    state = (*point, *tangent)
-    for _ in range(_STEPS):
-        first = rate(state)
-        second = rate(ahead(state, first, dt / 2))
-        third = rate(ahead(state, second, dt / 2))
-        last = rate(ahead(state, third, dt))
-        parts = zip(first, second, third, last, strict=True)
-        state = ahead(state, tuple((a + 2 * b + 2 * c + d) / 6 for a, b, c, d in parts), dt)
-    return state[:count]

@@ -1,9 +1,10 @@
 """The geodesic equation read block by block: each block of a factor is a vector x with x'' = A x + B x', A and B numbers.
 
 That is so where the derived acceleration of every factor F is a sum of words d F and d xi_F, with d made of numbers (traces of
-products of one factor with itself) or of letters of one commuting algebra: diagonal matrices, whose blocks are rows, columns
-or single entries, or complex diagonal matrices, whose blocks are pairs of columns. Nothing is assumed of the sizes: the words are
-those of the normal form, which holds for all of them.
+products of one factor with itself) or of letters of a commuting algebra: diagonal matrices, whose blocks are rows, columns
+or single entries, or complex diagonal matrices, whose blocks are pairs of columns. Each factor has its own blocks, and every
+letter must read it by these: the trace tr(F' F) belongs to a factor that is one block, whatever word it stands in. Nothing is
+assumed of the sizes: the words are those of the normal form, which holds for all of them.
 """
 
 from __future__ import annotations
@@ -16,7 +17,6 @@ import sympy as sp
 from quotientgeo.errors import NotDerivableError
 from quotientgeo.symbolic.algebra import Kind, Letter, Polynomial, TraceLetter, TracePolynomial, Word
 from quotientgeo.symbolic.algebra.letters import (
-    COMMUTING,
     InverseLetter,
     InverseScalar,
     OnesLetter,
@@ -30,6 +30,7 @@ WHOLE = "whole"  # a factor is one block
 ROWS, COLUMNS = "rows", "columns"
 LONGEST = 60  # terms of an acceleration that is read
 RESERVED = ("t", "growth", "turning", "scale", "time", "lowest", "batch", "torch", "Tensor")
+PREFIXES = ("square", "mixed", "speed", "rate", "turn", "rest", "end", "length", "cosine", "sine", "bend", "unused")
 PAIRS = {Kind.COMPLEX_HALF: "half", Kind.COMPLEX_INTERLEAVED: "interleaved"}
 
 
@@ -79,8 +80,10 @@ class _Reading:
         self.carriers = {f: (f, 0) for f in names.factors} | {names.tangent(f): (f, 1) for f in names.factors}
         self.numbers = frozenset(f for f in names.factors if self.geometry.alphabet.kind(f) is Kind.VECTOR)
         self.grams = {f: self._gram(f) for f in names.factors}
-        self.family: Kind | None = None
-        taken = [f for f in names.factors if f in RESERVED]
+        self.twists = {_twist(f) for f in names.factors}
+        self.layout |= dict.fromkeys(self.numbers, ROWS)
+        spelled = {*RESERVED, *(f"{prefix}_{f}" for prefix in PREFIXES for f in names.factors)}
+        taken = [f for f in names.factors if f in spelled]
         if taken:
             raise self._cannot(f"the name {taken[0]} is that of a quantity in the solution: rename the factor")
 
@@ -93,15 +96,11 @@ class _Reading:
 
     def all(self) -> Reduced:
         coefficients = {f: self._coefficients(f, a.polynomial) for f, a in self.geometry.acceleration.items()}
-        for factor, (rows, columns) in self.geometry.factors.items():
-            if self.family is None:
-                self.layout[factor] = WHOLE
-            elif self.family is not Kind.DIAGONAL:
-                self.layout[factor] = PAIRS[self.family]
-            elif factor not in self.layout:  # it moves on a straight line, whatever its blocks are
-                sizes = self.geometry.symmetry.group_sizes
-                self.layout[factor] = ROWS if rows in sizes or columns not in sizes else COLUMNS
-        return Reduced(self.geometry.name, self.grams, self.layout, self.numbers, coefficients)
+        # one that no letter reads or multiplies moves on a straight line, whatever its blocks are
+        layout = {factor: self.layout.get(factor, WHOLE) for factor in self.geometry.factors}
+        if set(PAIRS.values()) <= set(layout.values()):
+            raise self._cannot("columns are paired in two ways")
+        return Reduced(self.geometry.name, self.grams, layout, self.numbers, coefficients)
 
     def _coefficients(self, factor: str, acceleration: Polynomial) -> tuple[sp.Expr, sp.Expr]:
         total = [sp.Integer(0), sp.Integer(0)]
@@ -114,13 +113,12 @@ class _Reading:
             for letter in matrices:
                 if letter.family is not None:
                     value *= self._member(letter)
-                    if factor not in self.numbers:
-                        self._lies(factor, COLUMNS if carried else ROWS)
+                    self._lies(factor, letter.family, COLUMNS if carried else ROWS)
                 else:
                     carried.append(letter)
             total[self._carrier(factor, carried)] += value
         found = tuple(sp.cancel(sp.expand(value)) for value in total)
-        if any(value.has(sp.I) for value in found):
+        if any(value.has(sp.I) or self.twists & value.free_symbols for value in found):
             raise self._cannot(f"blocks of {factor} turn with their acceleration")
         return found[0], found[1]
 
@@ -136,25 +134,26 @@ class _Reading:
                     return order
         raise self._cannot(f"the acceleration of {factor} holds {' '.join(map(repr, letters)) or 'no factor'}")
 
-    def _lies(self, factor: str, layout: str) -> None:
-        if self.layout.setdefault(factor, layout) != layout:
-            raise self._cannot(f"both rows and columns of {factor} are scaled")
-        if self.family is not Kind.DIAGONAL and layout is ROWS:
-            raise self._cannot(f"pairs of rows of {factor} turn")
+    def _lies(self, factor: str, family: Kind | None, layout: str) -> None:
+        """A letter reads the factor by these blocks, or scales them; ``family``: of the letter, None for a trace."""
+        if family in PAIRS:
+            if layout is ROWS:
+                raise self._cannot(f"pairs of rows of {factor} turn")
+            layout = PAIRS[family]
+        found = self.layout.setdefault(factor, layout)
+        if found != layout:
+            told = " and ".join(f"its {'length' if how == WHOLE else how}" for how in (found, layout))
+            raise self._cannot(f"{factor} is taken by {told}")
 
     def _member(self, letter: Letter) -> sp.Expr:
-        """The entry of a letter of the commuting algebra that belongs to one block."""
-        if letter.family not in COMMUTING or self.family not in (None, letter.family):
-            raise self._cannot("letters of two commuting algebras occur")
-        self.family = letter.family
+        """The entry of a letter of a commuting algebra that belongs to one block."""
         if isinstance(letter, InverseLetter):
             return 1 / self._members(letter.argument)
         if isinstance(letter, PartLetter):
-            return self._part(letter.word)
-        if isinstance(letter, SymbolLetter) and letter.name in self.carriers:
+            return self._part(letter)
+        if isinstance(letter, SymbolLetter) and self.carriers.get(letter.name, ("",))[0] in self.numbers:
             factor, order = self.carriers[letter.name]
             gram = self.grams[factor]
-            self.layout[factor] = ROWS
             value: sp.Expr = (gram.point, gram.mixed)[order]
             return 1 / value if letter.inverted else value
         raise self._cannot(f"{letter!r} occurs")
@@ -169,22 +168,21 @@ class _Reading:
             total += sp.Rational(coefficient.numerator, coefficient.denominator) * sp.Mul(*factors)
         return total
 
-    def _part(self, word: Word) -> sp.Expr:
+    def _part(self, letter: PartLetter) -> sp.Expr:
         """Of Y Z': the inner products of rows; of Y' Z: those of columns, or of pairs of columns with their symplectic form."""
-        (factor, left), (_, right), transposed = self._pair(word)
-        if self.family is Kind.DIAGONAL:
-            self._lies(factor, COLUMNS if transposed else ROWS)
+        (factor, left), (_, right), transposed = self._pair(letter.word)
+        self._lies(factor, letter.family, COLUMNS if transposed else ROWS)
+        if letter.family is Kind.DIAGONAL:
             return self._inner(factor, left, right)
-        if not transposed:
-            raise self._cannot("complex parts of products of rows occur")
-        twist = sp.Symbol(f"twist_{factor}", real=True) * (right - left)  # antisymmetric: 0 of a vector with itself
+        twist = _twist(factor) * (right - left)  # antisymmetric: 0 of a vector with itself
         return (self._inner(factor, left, right) + sp.I * twist) / 2
 
     def _scalar(self, letter: Letter) -> sp.Expr:
         if isinstance(letter, InverseScalar):
             return 1 / self._trace(letter.argument)
-        if isinstance(letter, TraceLetter) and self.family is None:
+        if isinstance(letter, TraceLetter):
             (factor, left), (_, right), _ = self._pair(letter.letters)
+            self._lies(factor, None, WHOLE)
             return self._inner(factor, left, right)
         raise self._cannot(f"the number {letter!r} occurs")
 
@@ -204,6 +202,8 @@ class _Reading:
         ]
         if len(word) != 2 or len(found) != 2 or found[0][0] != found[1][0] or found[0][2] == found[1][2]:
             raise self._cannot(f"{' '.join(map(repr, word))} is no product of a factor with itself")
+        if found[0][0] in self.numbers:  # whose symbols are no inner products
+            raise self._cannot(f"products of {found[0][0]} with itself occur")
         (first, left, transposed), (second, right, _) = found
         return (first, left), (second, right), transposed
 
@@ -213,3 +213,8 @@ class _Reading:
 
     def _cannot(self, why: str) -> NotDerivableError:
         return NotDerivableError(f"{self.geometry.name}: its geodesics do not move in blocks: {why}")
+
+
+def _twist(factor: str) -> sp.Symbol:
+    """The symplectic form of a pair of columns of the point and that of its velocity."""
+    return sp.Symbol(f"twist_{factor}", real=True)

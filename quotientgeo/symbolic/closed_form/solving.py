@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cache
+from itertools import combinations
 
 import sympy as sp
 
@@ -62,8 +63,9 @@ def solve(reduced: Reduced) -> Solved:
         found = _carried(solved, factor)
         if found is not None:
             solved.solutions[factor] = found
-    if _missing(solved):
-        _cone(solved, _missing(solved))
+    for together in _coupled(solved, _missing(solved)):
+        if solved.cone is None:
+            _cone(solved, together)
     if _missing(solved):
         raise NotDerivableError(
             f"{reduced.name}: no closed form was found for the geodesic of {', '.join(_missing(solved))}: the coefficients of "
@@ -74,6 +76,18 @@ def solve(reduced: Reduced) -> Solved:
 
 def _missing(solved: Solved) -> list[str]:
     return [f for f in solved.flow.reduced.grams if f not in solved.solutions]
+
+
+def _coupled(solved: Solved, factors: Iterable[str]) -> list[list[str]]:
+    """The factors in groups, each of which the equations of no other read."""
+    reduced, groups = solved.flow.reduced, [[f] for f in factors]
+    symbols = {f: {gram.point, gram.mixed, gram.speed} for f, gram in reduced.grams.items()}
+    read = {f: set().union(*(value.free_symbols for value in reduced.coefficients[f])) for f in reduced.grams}
+    for f, g in combinations(list(factors), 2):
+        (first,), (second,) = ([group for group in groups if x in group] for x in (f, g))
+        if first is not second and (read[f] & symbols[g] or read[g] & symbols[f]):
+            groups = [first + second if group is first else group for group in groups if group is not second]
+    return groups
 
 
 # --- constant coefficients ---

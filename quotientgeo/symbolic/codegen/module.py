@@ -86,13 +86,23 @@ def module_source(geometry: Geometry, origin: str, sizes: Mapping[str, int] | No
         origin: how the file came about, for its banner.
         sizes: representative values of the symbolic sizes, which decide the order of products and nothing else.
     """
-    _check_names(geometry)
     chosen = representative_sizes(geometry) | dict(sizes or {})
-    grams = choose_grams(geometry.factors, chosen, [*geometry.alphabet, *map(str, geometry.sizes)])
-    writer = SourceWriter(geometry.alphabet, chosen, grams)
+    writer = source_writer(geometry, chosen)
     written = [writer.function(f) for f in (*functions(geometry), *solving.solving_functions(geometry))]
     texts = [*solving.solving_source(geometry), *staged.staged_source(geometry)]
     return assembled(_header(geometry, origin, chosen), [*written, *texts])
+
+
+def source_writer(geometry: Geometry, sizes: Sizes | None = None) -> SourceWriter:
+    """What writes functions in the letters of a geometry; ``sizes`` as above, all of them.
+
+    Raises:
+        DeclarationError: a factor, element or parameter has a name that the text needs.
+    """
+    _check_names(geometry)
+    chosen = representative_sizes(geometry) if sizes is None else sizes
+    grams = choose_grams(geometry.factors, chosen, [*geometry.alphabet, *map(str, geometry.sizes)])
+    return SourceWriter(geometry.alphabet, chosen, grams)
 
 
 def function_names(geometry: Geometry) -> list[str]:

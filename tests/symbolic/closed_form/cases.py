@@ -34,9 +34,10 @@ CONES = [
     "rope_pair_interleaved_mixed",
     "rope_pair_mixed",
 ]
+ENDING = ["value_bias_flat"]  # polynomials in t
 HYPERBOLIC = ["norm_gain_affine_invariant", "norm_gain_invariant"]
 CLOSED = sorted([*STRAIGHT, *CYLINDERS, *CONES, *HYPERBOLIC])
-OPEN = sorted({path.parent.name for path in CATALOGUE.glob("*/declaration.py")} - set(CLOSED))
+OPEN = sorted({path.parent.name for path in CATALOGUE.glob("*/declaration.py")} - {*CLOSED, *ENDING})
 ONE_OF_EACH = [
     "diagonal_network_mixed",
     "neuron_rescaling_mixed",
