@@ -8,7 +8,7 @@ not free comes with a point and an X that does not move it: exp(t X) is in the p
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 from typing import Any, NamedTuple, TypeVar
 
@@ -32,6 +32,7 @@ from quotientgeo.symbolic.derivation.certificate import Claim, Level, LevelResul
 from quotientgeo.symbolic.derivation.geometry import Geometry
 from quotientgeo.symbolic.derivation.levels.autodiff import TOLERANCE, TorchCalculus
 from quotientgeo.symbolic.derivation.levels.kinds import basis, integers
+from quotientgeo.symbolic.derivation.levels.least import Attempt, least
 from quotientgeo.symbolic.derivation.levels.modular import PRIME, Jet, ModularCalculus, SingularError
 from quotientgeo.symbolic.derivation.levels.normal_form import SymbolicCalculus
 from quotientgeo.symbolic.derivation.levels.points import (
@@ -111,20 +112,22 @@ def _steps(
     ranks: Ranks,
 ) -> list[Step] | None:
     """Of the formulas, each with what it equals, those that fix the letters one after another at ``values``."""
-    before, unknown, out = ranks.state(), list(values), []
-    shifts = ranks.shifts
-    left = {factor: shifts.shifted(formula) for factor, formula in formulas.items()}
-    while unknown:
-        candidates = ((f, x) for f in left for x in unknown)
-        found = next(((f, x) for f, x in candidates if _isolates(left[f], x, unknown, ranks)), None)
-        if found is None:
-            ranks.back(before)
-            return None
-        factor, letter = found
-        out.append(Step(shifts.restored(left[factor]), letter, sides[factor]))
-        unknown.remove(letter)
-        left = {f: formula.substitute({letter: values[letter]}) for f, formula in left.items()}
-    return out
+    before, shifts = ranks.state(), ranks.shifts
+    shifted = {factor: shifts.shifted(formula) for factor, formula in formulas.items()}
+
+    def attempts(settled: Mapping[str, Step]) -> Iterator[Attempt[Step]]:
+        known, unknown = {x: values[x] for x in settled}, [x for x in values if x not in settled]
+        left = {factor: formula.substitute(known) for factor, formula in shifted.items()} if known else shifted
+        for factor, formula in left.items():
+            for x in unknown:
+                step = Step(shifts.restored(formula), x, sides[factor])
+                yield x, step, lambda formula=formula, x=x: _isolates(formula, x, unknown, ranks)  # type: ignore[misc]
+
+    found = least(ranks, attempts)
+    if len(found) < len(values):
+        ranks.back(before)
+        return None
+    return list(found.values())
 
 
 def _isolates(formula: Polynomial, name: str, unknown: Sequence[str], ranks: Ranks) -> bool:
