@@ -115,4 +115,3 @@ def test_what_the_squares_leave_alone() -> None:
     assert left_alone(both, ["x", "y"], ["y"]) == [0]
     assert left_alone(both[:1], ["x", "y"], ()) == []
     assert left_alone(both[:1], ["x", "x"], ()) == []
-

@@ -36,6 +36,7 @@ from quotientgeo.symbolic.derivation.levels.least import Attempt, least
 from quotientgeo.symbolic.derivation.levels.modular import PRIME, Jet, ModularCalculus, SingularError
 from quotientgeo.symbolic.derivation.levels.normal_form import SymbolicCalculus
 from quotientgeo.symbolic.derivation.levels.points import (
+    NO_INVERSE,
     Sizes,
     assign_sizes,
     generator,
@@ -51,7 +52,6 @@ NAME = "action_free"
 TEXT = "V_X = 0 for X = 0 only: every orbit has the dimension of the group, and stabilisers are discrete"
 _SMALLEST = 1e-9  # smallest singular value allowed, relative to the largest
 _FULL = "X -> V_X has the rank of the group's dimension"
-_NO_INVERSE = "an inverse in the formula does not exist at these sizes"
 
 Element = dict[str, list[list[int]]]  # Lie algebra letter -> matrix
 V = TypeVar("V")
@@ -215,7 +215,7 @@ def _modulo_prime(geometry: Geometry) -> LevelResult:
         try:
             columns = _columns(reading, point, jets, lambda jet: jet.parts[0])
         except SingularError:
-            return LevelResult(Level.MODULAR, Outcome.FALSE, scopes[-1], _NO_INVERSE)
+            return LevelResult(Level.MODULAR, Outcome.FALSE, scopes[-1], NO_INVERSE)
         rank = _rank_modulo(columns)
         if rank < len(basis):
             text = f"rank {rank} of X -> V_X, dimension {len(basis)} of the group"
@@ -255,7 +255,7 @@ def _exactly(geometry: Geometry) -> tuple[LevelResult, Witness | None]:
         try:
             kernel = relation(_columns(reading, point, duals, lambda rows: [[a.real for a in row] for row in rows]))
         except ZeroDivisionError:
-            return LevelResult(Level.RATIONAL, Outcome.FALSE, scope, _NO_INVERSE), None
+            return LevelResult(Level.RATIONAL, Outcome.FALSE, scope, NO_INVERSE), None
         if kernel is None:
             return LevelResult(Level.RATIONAL, Outcome.TESTED, scope, _FULL), None
         values = {f: [[str(a.real) for a in row] for row in rows] for f, rows in point.items()}
@@ -285,7 +285,7 @@ def _in_float64(geometry: Geometry) -> LevelResult:
         moved = _matrix([reading.along_orbit(point, x) for x in tensors])
         derived = _matrix([reading.vertical(point, x) for x in tensors])
     except torch.linalg.LinAlgError:
-        return LevelResult(Level.AUTODIFF, Outcome.FALSE, scope, _NO_INVERSE)
+        return LevelResult(Level.AUTODIFF, Outcome.FALSE, scope, NO_INVERSE)
     ratio = _smallest_ratio(moved)
     if not ratio > _SMALLEST:
         text = "a singular value of the differential of the declared action is zero"

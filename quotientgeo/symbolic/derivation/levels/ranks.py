@@ -77,7 +77,14 @@ class Ranks:
         full, nonzero = state
         doubtful = sum(self._may_not_exist(factor, rank) for factor, rank in full.items())
         parts = sum(what != WHOLE for what, _ in nonzero)
-        return len(full), doubtful, parts, len(nonzero) - parts, sorted(full.items()), sorted((f, what) for what, f in nonzero)
+        return (
+            len(full),
+            doubtful,
+            parts,
+            len(nonzero) - parts,
+            sorted(full.items()),
+            sorted((f, what) for what, f in nonzero),
+        )
 
     def implied(self, weak: State, strong: State) -> bool:
         """Whether all of one state follows from another."""
