@@ -22,6 +22,11 @@ class Need(NamedTuple):
     places: tuple[tuple[Dimension, ...], ...]
     text: str
 
+    @property
+    def sizes(self) -> set[Dimension]:
+        """All that it is about."""
+        return {self.size, *(size for places in self.places for size in places)}
+
     def met(self, value: Callable[[Dimension], int]) -> bool:
         """Whether it is, with a number for every size."""
         return value(self.size) <= sum(min(map(value, places)) for places in self.places)

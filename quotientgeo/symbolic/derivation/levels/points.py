@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from fractions import Fraction
 from itertools import product
 from typing import TYPE_CHECKING
@@ -53,12 +53,14 @@ def _in_order(geometry: Geometry, group: int, first: int, step: int, *, narrow: 
 
 
 def _fitted(geometry: Geometry, start: Sizes) -> Sizes:
-    """The nearest numbers at which all can exist, or at least all inverses; the given ones where there are none."""
+    """The nearest numbers at which all can exist that can at any; the given ones where there are none."""
     needs = geometry.needs
     for wanted in dict.fromkeys(((*needs.formulas, *needs.points), needs.formulas, needs.metric)):
         if _fits(geometry, start, wanted):
             return start
-        found = [sizes for sizes in _others(geometry, start) if _fits(geometry, sizes, wanted)]
+        others = list(_others(geometry, start, wanted))
+        possible = tuple(need for need in wanted if any(need.met(_value(sizes)) for sizes in others))
+        found = [sizes for sizes in others if _fits(geometry, sizes, possible)]
         if found:
             return min(found, key=lambda sizes: _distance(geometry, start, sizes))
     return start
@@ -68,15 +70,25 @@ def _fits(geometry: Geometry, sizes: Sizes, wanted: tuple[Need, ...]) -> bool:
     """Whether needs are met, and numbers that were declared stand in their order."""
     declared = sorted(size for size in geometry.sizes if isinstance(size, int))
     values = [number(size, sizes) for size in declared]
-    return values == sorted(values) and all(need.met(lambda size: number(size, sizes)) for need in wanted)
+    return values == sorted(values) and all(need.met(_value(sizes)) for need in wanted)
 
 
-def _others(geometry: Geometry, start: Sizes) -> Iterator[Sizes]:
-    """All numbers up to the largest of those that are given or stay as declared."""
+def _value(sizes: Sizes) -> Callable[[Dimension], int]:
+    return lambda size: number(size, sizes)
+
+
+def _others(geometry: Geometry, start: Sizes, wanted: tuple[Need, ...]) -> Iterator[Sizes]:
+    """All numbers, up to one more than those that are given or stay as declared, for the sizes that needs or numbers bind."""
+    bound = {size for need in wanted for size in need.sizes}
     fixed = [size for size in geometry.sizes if isinstance(size, int) and size not in start]
     largest = max((*start.values(), *fixed), default=1)
-    evens = [[n for n in range(1, largest + 2) if n % 2 == 0 or size not in geometry.alphabet.paired] for size in start]
-    return (dict(zip(start, values, strict=True)) for values in product(*evens))
+    choices = [
+        [n for n in range(1, largest + 2) if n % 2 == 0 or size not in geometry.alphabet.paired]
+        if size in bound or isinstance(size, int)
+        else [start[size]]
+        for size in start
+    ]
+    return (dict(zip(start, values, strict=True)) for values in product(*choices))
 
 
 def _distance(geometry: Geometry, start: Sizes, sizes: Sizes) -> tuple[int | list[int], ...]:
@@ -84,16 +96,16 @@ def _distance(geometry: Geometry, start: Sizes, sizes: Sizes) -> tuple[int | lis
     moved = [size for size in start if sizes[size] != start[size]]
     of_groups = group_sizes(geometry)
     change = sum(abs(sizes[size] - start[size]) for size in moved)
-    return sum(size in of_groups for size in moved), -len(set(sizes.values())), change, list(sizes.values())
+    different = len({number(size, sizes) for size in geometry.sizes})
+    return sum(size in of_groups for size in moved), -different, change, list(sizes.values())
 
 
 def undefined(geometry: Geometry) -> str:
     """What of the metric exists at no point, for the numbers of rows and columns that are declared; or nothing."""
     sizes = assign_sizes(geometry, 2, 3)
     for need in geometry.needs.metric:
-        inside = {need.size, *(size for places in need.places for size in places)}
-        declared = all(isinstance(size, int) for size in inside)
-        if not need.met(int) if declared else not need.met(lambda size: number(size, sizes)):
+        declared = all(isinstance(size, int) for size in need.sizes)
+        if not need.met(int if declared else _value(sizes)):
             return need.text
     return ""
 
