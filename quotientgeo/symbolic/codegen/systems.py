@@ -23,10 +23,8 @@ from quotientgeo.symbolic.algebra import (
 from quotientgeo.symbolic.codegen.functions import LOWERED, Function, local, momentum_names
 from quotientgeo.symbolic.derivation import Geometry
 from quotientgeo.symbolic.derivation.implicit import coupled
+from quotientgeo.symbolic.derivation.levels.assumed import assumed
 from quotientgeo.symbolic.derivation.levels.forms import is_semidefinite
-from quotientgeo.symbolic.derivation.levels.freeness import vertical_steps
-from quotientgeo.symbolic.derivation.levels.ranks import Ranks
-from quotientgeo.symbolic.derivation.levels.squares import sum_of_squares
 
 _SIDED = (Kind.GENERAL, Kind.INVERTIBLE, Kind.SKEW, Kind.SYMMETRIC)  # kinds whose letters stand for all their entries
 
@@ -223,7 +221,4 @@ def _argument(weight: Polynomial) -> Polynomial | None:
 
 def _definiteness(geometry: Geometry) -> Callable[[Polynomial], bool]:
     """Tells of a semi-definite weight whether it is definite by its form, under what the certificate assumes already."""
-    ranks = Ranks(geometry)
-    sum_of_squares(geometry, ranks)
-    vertical_steps(geometry, ranks)
-    return ranks.is_definite
+    return assumed(geometry).is_definite

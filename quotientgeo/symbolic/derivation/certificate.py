@@ -203,7 +203,7 @@ class Certificate:
             raise CertificateError(
                 f"{self.subject or 'this geometry'} carries no certificate: derive or certify it first"
             )
-        broken = [claim for claim in self.claims if not claim.holds]
+        broken = sorted((c for c in self.claims if not c.holds), key=lambda c: c.status != "false")  # before undecided
         if broken:
             details = "\n".join(map(str, broken[:_SHOWN]))
             rest = ", ".join(claim.name for claim in broken[_SHOWN:])

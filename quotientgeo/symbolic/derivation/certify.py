@@ -12,6 +12,7 @@ from quotientgeo.errors import DeclarationError
 from quotientgeo.symbolic.derivation.certificate import Certificate, Claim, Level, LevelResult, Outcome
 from quotientgeo.symbolic.derivation.geometry import Geometry
 from quotientgeo.symbolic.derivation.levels import freeness, positivity
+from quotientgeo.symbolic.derivation.levels.assumed import assumed
 from quotientgeo.symbolic.derivation.levels.autodiff import check_autodiff
 from quotientgeo.symbolic.derivation.levels.component import check_component
 from quotientgeo.symbolic.derivation.levels.modular import check_modular
@@ -47,12 +48,12 @@ def certify(
     chosen = [level for level in Level if level in wanted]
     selected = None if claims is None else set(claims)
     done: list[Claim] = []
-    ranks = Ranks(geometry)  # of the two claims that can only be proven at points of full rank
+    by_proofs = Level.NORMAL_FORM in chosen  # of the two claims that can only be proven at points of full rank
+    ranks = assumed(geometry) if by_proofs else Ranks(geometry)
 
     def extra(name: str, check: Callable[[Geometry, list[Level], Ranks], Claim]) -> list[Claim]:
         if selected is None or name in selected:
             return [check(geometry, chosen, ranks)]
-        check(geometry, [level for level in chosen if level is Level.NORMAL_FORM], ranks)  # for what it assumes
         return []
 
     with torch.enable_grad():

@@ -19,6 +19,7 @@ from quotientgeo.symbolic.derivation.formula import Formula, MatrixFormula, Scal
 
 if TYPE_CHECKING:
     from quotientgeo.symbolic.derivation.degrees import Degrees
+    from quotientgeo.symbolic.derivation.levels.bounds import Needs
 
 
 @dataclass(frozen=True)
@@ -91,6 +92,13 @@ class Geometry:
     def sizes(self) -> tuple[Dimension, ...]:
         """Distinct sizes: those of the factors' own axes, then those of the groups."""
         return self.symmetry.sizes
+
+    @cached_property
+    def needs(self) -> Needs:
+        """Inequalities between sizes without which inverses do not exist, or points at which proofs hold."""
+        from quotientgeo.symbolic.derivation.levels.bounds import needs_of
+
+        return needs_of(self)
 
     @property
     def vertical_name(self) -> str:

@@ -207,10 +207,11 @@ def _inner_of(other: Metric) -> object:
 
 def test_an_inverse_that_never_exists_is_said_to_be_missing() -> None:
     """(G G')^-1 for a tall G: the algebra alone would be content."""
+    tall = Symmetry("tall", GL(2), {"G": (3, 2), "H": ("m", 2)}, lambda A, G, H: (G * A.inv(), H * A.T))
     wide = Metric(
-        "wide", PAIR, lambda p, a, b: sp.Trace((p.G * p.G.T).I * a.G * b.G.T) + sp.Trace((p.H * p.H.T).I * a.H * b.H.T)
+        "wide", tall, lambda p, a, b: sp.Trace((p.G * p.G.T).I * a.G * b.G.T) + sp.Trace((p.H * p.H.T).I * a.H * b.H.T)
     )
-    certificate = derive(PAIR, wide, levels="abd").certificate
-    assert certificate["acceleration"].status == "false"
-    with pytest.raises(CertificateError, match="an inverse in the formula does not exist at these sizes"):
+    certificate = derive(tall, wide, levels="abd").certificate
+    assert certificate["metric_positive_definite"].status == "false"
+    with pytest.raises(CertificateError, match=r"the metric is undefined: \(G G'\)\^-1 does not exist at these sizes"):
         certificate.require()

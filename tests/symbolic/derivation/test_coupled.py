@@ -11,7 +11,7 @@ from sympy import DiagMatrix, Trace
 from quotientgeo.groups import Translation
 from quotientgeo.symbolic.declaration import Metric, Symmetry
 from quotientgeo.symbolic.derivation import Claim, certify
-from quotientgeo.symbolic.derivation.levels.coupled import _diagonalised, settled
+from quotientgeo.symbolic.derivation.levels.coupled import _diagonalised, left_alone
 from quotientgeo.symbolic.derivation.pipeline import _declared
 from tests.symbolic.derivation.declarations import PAIR, mixed
 from tests.symbolic.derivation.elementwise import DIAGONAL, Inner, elementwise
@@ -108,11 +108,10 @@ def test_completing_squares() -> None:
     assert _diagonalised([[one, one], [one, one]]) == [(1, {0: 1, 1: 1})]
 
 
-def test_what_the_squares_settle() -> None:
-    """x + y = 0 and y = 0 give x = 0; x + y = 0 by itself nothing; nor y = 0 where |A y|^2 may vanish for y other than 0."""
+def test_what_the_squares_leave_alone() -> None:
+    """x + y = 0 and y = 0 leave y alone, and then x; x + y = 0 by itself leaves nothing."""
     both = [(Fraction(1), {0: Fraction(1), 1: Fraction(1)}), (Fraction(1), {1: Fraction(1)})]
-    assert settled(both, ["x", "y"], [True, True], ()) == {"x", "y"}
-    assert settled(both[:1], ["x", "y"], [True, True], ()) == set()
-    assert settled(both, ["x", "y"], [True, False], ()) == set()
-    assert settled(both[:1], ["x", "y"], [True, False], ["y"]) == {"x", "y"}
-    assert settled([(Fraction(1), {0: Fraction(1), 1: Fraction(1)})], ["x", "x"], [True, True], ()) == set()
+    assert left_alone(both, ["x", "y"], ()) == [1]
+    assert left_alone(both, ["x", "y"], ["y"]) == [0]
+    assert left_alone(both[:1], ["x", "y"], ()) == []
+    assert left_alone(both[:1], ["x", "x"], ()) == []

@@ -218,8 +218,8 @@ def test_what_definiteness_assumes(expression: Any, assumed: list[str] | None) -
         (Trace(U**2 * V**-2), ["u is not zero"]),
         (Trace(ROWS * V**-2), ["G is not zero"]),
         (Trace(part(G.T * G).I * M.T * M), ["M is not zero"]),
-        (Trace(G * M * M.T * G.T), ["M is not zero", "full column rank of G"]),
-        (Trace(G.T * G) * Trace(U**2 * G.T * G), ["G is not zero", "no entry of u is zero"]),
+        (Trace(G * M * M.T * G.T), ["G is not zero", "full row rank of M"]),  # M is square
+        (Trace(G.T * G) * Trace(U**2 * G.T * G), ["no column of G is zero", "u is not zero"]),
         (Trace(D.T * D), []),
         (Trace(OneMatrix(d, d)), []),
     ],

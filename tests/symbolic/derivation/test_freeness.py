@@ -74,7 +74,7 @@ def test_the_witness_is_in_the_stabiliser() -> None:
         (
             CHAIN,
             chain_inner,
-            "-G X_1 = 0 gives X_1 = 0, -W X_2 = 0 gives X_2 = 0, G A^-1 = G gives A = I, W B^-1 = W gives B = I",
+            "-G X_1 = 0 gives X_1 = 0, R X_2' = 0 gives X_2 = 0, G A^-1 = G gives A = I, R B' = R gives B = I",
         ),
         (ROTATED, euclidean, "-G X = 0 gives X = 0, G Q' = G gives Q = I"),
     ],

@@ -17,6 +17,7 @@ from quotientgeo.symbolic.algebra.parts import ComplexPart
 from quotientgeo.symbolic.declaration import Names
 from quotientgeo.symbolic.derivation import certify, derive_formulas
 from quotientgeo.symbolic.derivation.calculus import Calculus, Reading, Variable
+from quotientgeo.symbolic.derivation.levels.bounds import Needs
 from quotientgeo.symbolic.derivation.levels.component import ComponentCalculus
 from quotientgeo.symbolic.derivation.levels.freeness import algebra_basis
 from quotientgeo.symbolic.derivation.levels.kinds import basis, integers
@@ -149,6 +150,7 @@ def geometry(*groups: Any, sizes: tuple[Any, ...], shapes: dict[str, tuple[Any, 
         sizes=sizes,
         names=names,
         alphabet=alphabet,
+        needs=Needs((), (), ()),
         kind=lambda name: kinds[name.removeprefix("X_")].algebra_kind,
     )
 

@@ -40,8 +40,8 @@ ASSUMED = {
     "scale": ("w is not zero",),
     "neuron": ("g is not zero",),
     "shift": (),
-    "rows": ("no row of W is zero",),
-    "affine": ("no entry of 1 + w is zero",),
+    "rows": ("no column of V is zero",),
+    "affine": ("no column of V is zero",),
     "affine squared": ("no entry of 1 + w is zero",),
     "product": ("full column rank of G, H", "w is not zero"),
 }

@@ -7,10 +7,9 @@ from quotientgeo.symbolic.codegen.exposition.latex import aligned, display, enum
 from quotientgeo.symbolic.codegen.exposition.spelling import Spelling, added, listed, size_latex
 from quotientgeo.symbolic.declaration import Group
 from quotientgeo.symbolic.derivation import Geometry, MatrixFormula
+from quotientgeo.symbolic.derivation.levels.assumed import assumed
 from quotientgeo.symbolic.derivation.levels.freeness import fixing_steps, vertical_steps
 from quotientgeo.symbolic.derivation.levels.kept import keeps_assumptions
-from quotientgeo.symbolic.derivation.levels.ranks import Ranks
-from quotientgeo.symbolic.derivation.levels.squares import sum_of_squares
 
 _KINDS = {  # what is said of a letter beside its shape
     "skew": " (skew)",
@@ -204,7 +203,7 @@ class SymmetrySection:
     def stabiliser(self) -> str:
         """G X = 0 => X = 0, or nothing where the formulas do not show it."""
         s = self._spelling
-        steps = vertical_steps(self._geometry, Ranks(self._geometry)) or []
+        steps = vertical_steps(self._geometry, assumed(self._geometry)) or []
         rows = [
             rf"{s.line(step.formula)} = 0 \quad &\Longrightarrow \quad {s.symbol(step.letter)} = 0" for step in steps
         ]
@@ -213,7 +212,7 @@ class SymmetrySection:
     def fixing(self) -> str:
         """G A^-1 = G => A = I, or nothing where the formulas do not show it."""
         s = self._spelling
-        steps = fixing_steps(self._geometry, Ranks(self._geometry)) or []
+        steps = fixing_steps(self._geometry, assumed(self._geometry)) or []
         ones = self._geometry.symmetry.identity(s.alphabet)
         rows = [
             rf"{s.line(step.formula)} = {s.line(step.value)} \quad &\Longrightarrow \quad "
@@ -225,11 +224,7 @@ class SymmetrySection:
 
     def keeps_assumptions(self) -> bool:
         """Whether the form of the action shows that it keeps what the proofs assume of a point."""
-        ranks = Ranks(self._geometry)
-        sum_of_squares(self._geometry, ranks)
-        vertical_steps(self._geometry, ranks)
-        fixing_steps(self._geometry, ranks)
-        return keeps_assumptions(self._geometry, ranks)
+        return keeps_assumptions(self._geometry, assumed(self._geometry))
 
 
 def group_latex(group: Group) -> str:

@@ -18,11 +18,20 @@ from quotientgeo.symbolic.derivation.certificate import Level, LevelResult, Outc
 from quotientgeo.symbolic.derivation.formula import Formula
 from quotientgeo.symbolic.derivation.geometry import Geometry
 from quotientgeo.symbolic.derivation.levels.kinds import SPREAD, Unit, basis, integers, partners
-from quotientgeo.symbolic.derivation.levels.points import Sizes, assign_sizes, generator, number, numbers, sizes_text
+from quotientgeo.symbolic.derivation.levels.points import (
+    Sizes,
+    assign_sizes,
+    generator,
+    no_inverse,
+    number,
+    numbers,
+    sizes_text,
+)
 from quotientgeo.symbolic.derivation.levels.reading import Evaluation
 from quotientgeo.symbolic.derivation.statements import Statement
 
 POINTS = 3  # at most
+_SINGULAR = 1e14  # condition in the Frobenius norm; singular matrices come out above 1e15, test points below 1e10
 TOLERANCE = 1e-9  # relative to the larger side; true residuals are near 1e-14, wrong formulas near 1e-2 or more
 
 
@@ -54,7 +63,12 @@ class TorchArithmetic:
         return value.mT
 
     def inverse(self, value: Tensor) -> Tensor:
-        return torch.linalg.inv(value)
+        """LinAlgError for what is singular within rounding, of which ``torch.linalg.inv`` may return any matrix."""
+        out = torch.linalg.inv(value)
+        conditions = torch.linalg.matrix_norm(value.detach()) * torch.linalg.matrix_norm(out.detach())
+        if not bool((conditions < _SINGULAR).all()):  # also for NaN
+            raise torch.linalg.LinAlgError(f"singular matrix: condition {conditions.max().item():.1e}")
+        return out
 
     def trace(self, value: Tensor) -> Tensor:
         return value.diagonal(dim1=-2, dim2=-1).sum(-1)[..., None, None]
@@ -124,7 +138,7 @@ class TorchCalculus(TorchArithmetic, Calculus[Tensor]):
         units = torch.eye(total, dtype=torch.float64)
         images = operator(self._parted(units, like))
         stacked = [image.expand(total, *like[key].shape).flatten(1) for key, image in images.items()]
-        return torch.linalg.inv(torch.cat(stacked, dim=1).mT)
+        return self.inverse(torch.cat(stacked, dim=1).mT)
 
     def apply_inverse(self, inverse: Tensor, given: Values[Tensor]) -> Values[Tensor]:
         column = inverse @ torch.cat([value.flatten() for value in given.values()])
@@ -173,8 +187,7 @@ def check_autodiff(geometry: Geometry, statement: Statement) -> LevelResult:
             return LevelResult(Level.AUTODIFF, Outcome.TESTED, scope, f"relative difference below {TOLERANCE:g}", worst)
         found = worst
     if found is None:
-        why = "an inverse in the formula does not exist at these sizes"
-        return LevelResult(Level.AUTODIFF, Outcome.FALSE, scope, why)
+        return no_inverse(geometry, Level.AUTODIFF, scope)
     return LevelResult(Level.AUTODIFF, Outcome.FALSE, scope, f"relative difference above {TOLERANCE:g}", found)
 
 

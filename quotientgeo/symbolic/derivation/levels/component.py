@@ -16,7 +16,7 @@ from quotientgeo.symbolic.derivation.certificate import Level, LevelResult, Outc
 from quotientgeo.symbolic.derivation.formula import Formula
 from quotientgeo.symbolic.derivation.geometry import Geometry
 from quotientgeo.symbolic.derivation.levels.kinds import basis
-from quotientgeo.symbolic.derivation.levels.points import Sizes, assign_sizes, number, numbers, sizes_text
+from quotientgeo.symbolic.derivation.levels.points import Sizes, assign_sizes, no_inverse, number, numbers, sizes_text
 from quotientgeo.symbolic.derivation.levels.reading import Evaluation
 from quotientgeo.symbolic.derivation.levels.sparse import (
     BITS,
@@ -263,8 +263,7 @@ def check_component(geometry: Geometry, statement: Statement, budget: int = BUDG
         except ZeroDivisionError:
             if narrow:  # fewer rows than columns: a Gram matrix has no inverse
                 continue
-            why = "an inverse in the formula does not exist at these sizes"
-            return LevelResult(Level.COMPONENT, Outcome.FALSE, scope, why)
+            return no_inverse(geometry, Level.COMPONENT, scope)
         proven.append(scope)
     if not proven:
         return LevelResult(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from fractions import Fraction
 
 from quotientgeo.symbolic.algebra import Polynomial, TracePolynomial, trace
@@ -52,20 +52,7 @@ def _diagonalised(gram: list[list[Fraction]]) -> list[Combination] | None:
     return out
 
 
-def settled(
-    combinations: Sequence[Combination], factors: Sequence[str], alone: Sequence[bool], known: Iterable[str]
-) -> set[str]:
-    """The factors whose tangent is zero where all combinations are, one after another.
-
-    A combination all of whose values but one are in tangents that are zero leaves that one; ``alone[i]`` says whether value i
-    is zero only where its tangent is. ``known``: those that are zero for another reason.
-    """
-    known = set(known)
-    while True:
-        for _, weights in combinations:
-            left = [i for i in weights if factors[i] not in known]
-            if len(left) == 1 and alone[left[0]]:
-                known.add(factors[left[0]])
-                break
-        else:
-            return known
+def left_alone(combinations: Iterable[Combination], factors: Sequence[str], known: Container[str]) -> list[int]:
+    """The values that are zero where all combinations are: those that one of them leaves where the tangents of ``known`` are."""
+    left = [[i for i in weights if factors[i] not in known] for _, weights in combinations]
+    return [places[0] for places in left if len(places) == 1]

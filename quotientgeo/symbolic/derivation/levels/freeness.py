@@ -8,7 +8,7 @@ not free comes with a point and an X that does not move it: exp(t X) is in the p
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 from typing import Any, NamedTuple, TypeVar
 
@@ -32,9 +32,11 @@ from quotientgeo.symbolic.derivation.certificate import Claim, Level, LevelResul
 from quotientgeo.symbolic.derivation.geometry import Geometry
 from quotientgeo.symbolic.derivation.levels.autodiff import TOLERANCE, TorchCalculus
 from quotientgeo.symbolic.derivation.levels.kinds import basis, integers
+from quotientgeo.symbolic.derivation.levels.least import Attempt, least
 from quotientgeo.symbolic.derivation.levels.modular import PRIME, Jet, ModularCalculus, SingularError
 from quotientgeo.symbolic.derivation.levels.normal_form import SymbolicCalculus
 from quotientgeo.symbolic.derivation.levels.points import (
+    NO_INVERSE,
     Sizes,
     assign_sizes,
     generator,
@@ -50,7 +52,6 @@ NAME = "action_free"
 TEXT = "V_X = 0 for X = 0 only: every orbit has the dimension of the group, and stabilisers are discrete"
 _SMALLEST = 1e-9  # smallest singular value allowed, relative to the largest
 _FULL = "X -> V_X has the rank of the group's dimension"
-_NO_INVERSE = "an inverse in the formula does not exist at these sizes"
 
 Element = dict[str, list[list[int]]]  # Lie algebra letter -> matrix
 V = TypeVar("V")
@@ -111,20 +112,22 @@ def _steps(
     ranks: Ranks,
 ) -> list[Step] | None:
     """Of the formulas, each with what it equals, those that fix the letters one after another at ``values``."""
-    before, unknown, out = ranks.state(), list(values), []
-    shifts = ranks.shifts
-    left = {factor: shifts.shifted(formula) for factor, formula in formulas.items()}
-    while unknown:
-        candidates = ((f, x) for f in left for x in unknown)
-        found = next(((f, x) for f, x in candidates if _isolates(left[f], x, unknown, ranks)), None)
-        if found is None:
-            ranks.back(before)
-            return None
-        factor, letter = found
-        out.append(Step(shifts.restored(left[factor]), letter, sides[factor]))
-        unknown.remove(letter)
-        left = {f: formula.substitute({letter: values[letter]}) for f, formula in left.items()}
-    return out
+    before, shifts = ranks.state(), ranks.shifts
+    shifted = {factor: shifts.shifted(formula) for factor, formula in formulas.items()}
+
+    def attempts(settled: Mapping[str, Step]) -> Iterator[Attempt[Step]]:
+        known, unknown = {x: values[x] for x in settled}, [x for x in values if x not in settled]
+        left = {factor: formula.substitute(known) for factor, formula in shifted.items()} if known else shifted
+        for factor, formula in left.items():
+            for x in unknown:
+                step = Step(shifts.restored(formula), x, sides[factor])
+                yield x, step, lambda formula=formula, x=x: _isolates(formula, x, unknown, ranks)  # type: ignore[misc]
+
+    found = least(ranks, attempts)
+    if len(found) < len(values):
+        ranks.back(before)
+        return None
+    return list(found.values())
 
 
 def _isolates(formula: Polynomial, name: str, unknown: Sequence[str], ranks: Ranks) -> bool:
@@ -212,7 +215,7 @@ def _modulo_prime(geometry: Geometry) -> LevelResult:
         try:
             columns = _columns(reading, point, jets, lambda jet: jet.parts[0])
         except SingularError:
-            return LevelResult(Level.MODULAR, Outcome.FALSE, scopes[-1], _NO_INVERSE)
+            return LevelResult(Level.MODULAR, Outcome.FALSE, scopes[-1], NO_INVERSE)
         rank = _rank_modulo(columns)
         if rank < len(basis):
             text = f"rank {rank} of X -> V_X, dimension {len(basis)} of the group"
@@ -252,7 +255,7 @@ def _exactly(geometry: Geometry) -> tuple[LevelResult, Witness | None]:
         try:
             kernel = relation(_columns(reading, point, duals, lambda rows: [[a.real for a in row] for row in rows]))
         except ZeroDivisionError:
-            return LevelResult(Level.RATIONAL, Outcome.FALSE, scope, _NO_INVERSE), None
+            return LevelResult(Level.RATIONAL, Outcome.FALSE, scope, NO_INVERSE), None
         if kernel is None:
             return LevelResult(Level.RATIONAL, Outcome.TESTED, scope, _FULL), None
         values = {f: [[str(a.real) for a in row] for row in rows] for f, rows in point.items()}
@@ -282,7 +285,7 @@ def _in_float64(geometry: Geometry) -> LevelResult:
         moved = _matrix([reading.along_orbit(point, x) for x in tensors])
         derived = _matrix([reading.vertical(point, x) for x in tensors])
     except torch.linalg.LinAlgError:
-        return LevelResult(Level.AUTODIFF, Outcome.FALSE, scope, _NO_INVERSE)
+        return LevelResult(Level.AUTODIFF, Outcome.FALSE, scope, NO_INVERSE)
     ratio = _smallest_ratio(moved)
     if not ratio > _SMALLEST:
         text = "a singular value of the differential of the declared action is zero"

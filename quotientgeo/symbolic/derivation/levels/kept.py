@@ -29,7 +29,7 @@ def keeps_assumptions(geometry: Geometry, ranks: Ranks) -> bool:
     """Whether points that meet what ``ranks`` assumes, and at which all inverses exist, are moved to such points by the form."""
     wanted = {*((f"{rank} rank", factor) for factor, rank in ranks.full.items()), *ranks.nonzero}
     factors = all(_keeps(geometry, ranks, what, factor) for what, factor in wanted)
-    return factors and all(_exists_after(geometry, ranks, letter) for letter in _inverses(geometry))
+    return factors and all(_exists_after(geometry, ranks, letter) for letter in inverses_of(formulas_of(geometry)))
 
 
 def _keeps(geometry: Geometry, ranks: Ranks, what: str, factor: str) -> bool:
@@ -77,10 +77,10 @@ def _has_inverse(geometry: Geometry, letter: Letter) -> bool:
     return alphabet.local_inverse(letter) is not None
 
 
-def _inverses(geometry: Geometry) -> set[Letter]:
-    """The inverses in all formulas, those inside others too."""
+def inverses_of(formulas: Iterable[Formula]) -> set[Letter]:
+    """The inverses in formulas, those inside others too."""
     found: set[Letter] = set()
-    for formula in _formulas(geometry):
+    for formula in formulas:
         for word, _ in formula.polynomial:
             _collect(word, found)
     return found
@@ -102,7 +102,8 @@ def _collect(word: Word, found: set[Letter]) -> None:
             found.add(letter)
 
 
-def _formulas(geometry: Geometry) -> Iterator[Formula]:
+def formulas_of(geometry: Geometry) -> Iterator[Formula]:
+    """The metric, what is preserved, and all that is derived."""
     yield geometry.inner
     yield from geometry.preserved
     per_factor = [geometry.vertical, geometry.momentum, geometry.gradient, geometry.acceleration, geometry.christoffel]

@@ -34,7 +34,15 @@ from quotientgeo.symbolic.derivation.certificate import Level, LevelResult, Outc
 from quotientgeo.symbolic.derivation.formula import Formula, MatrixFormula
 from quotientgeo.symbolic.derivation.geometry import Geometry
 from quotientgeo.symbolic.derivation.levels.kinds import PARTED, Unit, basis
-from quotientgeo.symbolic.derivation.levels.points import Sizes, assign_sizes, generator, number, numbers, sizes_text
+from quotientgeo.symbolic.derivation.levels.points import (
+    Sizes,
+    assign_sizes,
+    generator,
+    no_inverse,
+    number,
+    numbers,
+    sizes_text,
+)
 from quotientgeo.symbolic.derivation.statements import Statement
 
 PRIME = 2**61 - 1
@@ -351,8 +359,7 @@ def check_modular(geometry: Geometry, statement: Statement) -> LevelResult:
         try:
             pairs = statement.sides(reading, *reading.bind(statement.roles))
         except SingularError:
-            why = "an inverse in the formula does not exist at these sizes"
-            return LevelResult(Level.MODULAR, Outcome.FALSE, scopes[-1], why)
+            return no_inverse(geometry, Level.MODULAR, scopes[-1])
         for left, right in pairs:
             difference = (left + right.scaled(PRIME - 1)).parts[0]
             if any(map(any, difference)):

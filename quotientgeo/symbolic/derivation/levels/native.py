@@ -14,7 +14,14 @@ import sympy as sp
 from quotientgeo.symbolic.derivation.calculus import variables_of
 from quotientgeo.symbolic.derivation.certificate import Level, LevelResult, Outcome
 from quotientgeo.symbolic.derivation.geometry import Geometry
-from quotientgeo.symbolic.derivation.levels.points import Sizes, assign_sizes, generator, random_matrix, sizes_text
+from quotientgeo.symbolic.derivation.levels.points import (
+    Sizes,
+    assign_sizes,
+    generator,
+    random_matrix,
+    sizes_text,
+    undefined,
+)
 from quotientgeo.symbolic.derivation.statements import Statement
 
 Residuals = Callable[[Geometry], list[sp.MatrixExpr]]
@@ -138,6 +145,8 @@ def check_native(geometry: Geometry, statement: Statement) -> LevelResult:
     if residuals is None or any(variable.kind != "general" for variable in variables_of(geometry, "X").values()):
         return LevelResult(Level.SYMPY, Outcome.NOT_APPLICABLE)
     if not all(map(_is_known, _all_formulas(geometry))):
+        return LevelResult(Level.SYMPY, Outcome.NOT_APPLICABLE)
+    if undefined(geometry):
         return LevelResult(Level.SYMPY, Outcome.NOT_APPLICABLE)
     sizes = assign_sizes(geometry, 2, 3)
     if any(isinstance(size, int) for size in sizes):  # SymPy would have to work at the declared width itself

@@ -4,15 +4,23 @@ from __future__ import annotations
 
 import random
 import zlib
+from collections.abc import Callable, Iterator
 from fractions import Fraction
+from itertools import product
+from typing import TYPE_CHECKING
 
 from quotientgeo.symbolic.algebra import Dimension, Shape
 from quotientgeo.symbolic.derivation.calculus import Variable
+from quotientgeo.symbolic.derivation.certificate import Level, LevelResult, Outcome
 from quotientgeo.symbolic.derivation.geometry import Geometry
 from quotientgeo.symbolic.derivation.levels.kinds import PARTED, basis
 
+if TYPE_CHECKING:
+    from quotientgeo.symbolic.derivation.levels.bounds import Need
+
 Rows = list[list[Fraction]]
 Sizes = dict[Dimension, int]
+NO_INVERSE = "an inverse in the formula does not exist at these sizes"
 SMALL = 6  # the largest declared number at which exact arithmetic is quick
 
 
@@ -22,8 +30,14 @@ def assign_sizes(geometry: Geometry, group: int, first: int, step: int = 1, *, n
     A declared number stays as it is up to SMALL; a larger one (a model's real width) gets a stand-in like a symbol. A size
     whose coordinates come in pairs is 2 ``group``, and the others grow with it: a factor that has at least as many rows as
     columns without pairs keeps them, so that the inverse of its Gram matrix exists (``narrow``: they do not grow). Groups
-    that have no one size (translations) set none.
+    that have no one size (translations) set none. Where inverses cannot exist at these numbers, or points of the full ranks
+    that proofs assume, or where the order of declared numbers is lost, the nearest ones at which they can are taken, if any.
     """
+    out = _in_order(geometry, group, first, step, narrow=narrow)
+    return out if narrow else _fitted(geometry, out)
+
+
+def _in_order(geometry: Geometry, group: int, first: int, step: int, *, narrow: bool) -> Sizes:
     of_groups = group_sizes(geometry)
     out: Sizes = {}
     following = first if narrow else first + group * any(of_groups.values())
@@ -36,6 +50,75 @@ def assign_sizes(geometry: Geometry, group: int, first: int, step: int = 1, *, n
             out[size] = following + following % 2 * (size in geometry.alphabet.paired)
             following += step
     return out
+
+
+def _fitted(geometry: Geometry, start: Sizes) -> Sizes:
+    """The nearest numbers at which all can exist that can at any; the given ones where there are none."""
+    needs = geometry.needs
+    for wanted in dict.fromkeys(((*needs.formulas, *needs.points), needs.formulas, needs.metric)):
+        if _fits(geometry, start, wanted):
+            return start
+        others = list(_others(geometry, start, wanted))
+        possible = tuple(need for need in wanted if any(need.met(_value(sizes)) for sizes in others))
+        found = [sizes for sizes in others if _fits(geometry, sizes, possible)]
+        if found:
+            return min(found, key=lambda sizes: _distance(geometry, start, sizes))
+    return start
+
+
+def _fits(geometry: Geometry, sizes: Sizes, wanted: tuple[Need, ...]) -> bool:
+    """Whether needs are met, and numbers that were declared stand in their order."""
+    declared = sorted(size for size in geometry.sizes if isinstance(size, int))
+    values = [number(size, sizes) for size in declared]
+    return values == sorted(values) and all(need.met(_value(sizes)) for need in wanted)
+
+
+def _value(sizes: Sizes) -> Callable[[Dimension], int]:
+    return lambda size: number(size, sizes)
+
+
+def _others(geometry: Geometry, start: Sizes, wanted: tuple[Need, ...]) -> Iterator[Sizes]:
+    """All numbers, up to one more than those that are given or stay as declared, for the sizes that needs or numbers bind."""
+    bound = {size for need in wanted for size in need.sizes}
+    fixed = [size for size in geometry.sizes if isinstance(size, int) and size not in start]
+    largest = max((*start.values(), *fixed), default=1)
+    choices = [
+        [n for n in range(1, largest + 2) if n % 2 == 0 or size not in geometry.alphabet.paired]
+        if size in bound or isinstance(size, int)
+        else [start[size]]
+        for size in start
+    ]
+    return (dict(zip(start, values, strict=True)) for values in product(*choices))
+
+
+def _distance(geometry: Geometry, start: Sizes, sizes: Sizes) -> tuple[int | list[int], ...]:
+    """Groups keep their sizes first, then different sizes stay different, then the numbers are near."""
+    moved = [size for size in start if sizes[size] != start[size]]
+    of_groups = group_sizes(geometry)
+    change = sum(abs(sizes[size] - start[size]) for size in moved)
+    different = len({number(size, sizes) for size in geometry.sizes})
+    return sum(size in of_groups for size in moved), -different, change, list(sizes.values())
+
+
+def undefined(geometry: Geometry) -> str:
+    """What of the metric exists at no point, for the numbers of rows and columns that are declared; or nothing."""
+    sizes = assign_sizes(geometry, 2, 3)
+    for need in geometry.needs.metric:
+        declared = all(isinstance(size, int) for size in need.sizes)
+        if not need.met(int if declared else _value(sizes)):
+            return need.text
+    return ""
+
+
+def no_inverse(geometry: Geometry, level: Level, scope: str) -> LevelResult:
+    """What a level says of a claim about formulas with an inverse that does not exist where it looked.
+
+    Where the metric is undefined, which its definiteness is refuted by, nothing can be said of other claims.
+    """
+    missing = undefined(geometry)
+    if missing:
+        return LevelResult(level, Outcome.NOT_APPLICABLE, scope, f"{missing} does not exist at these sizes")
+    return LevelResult(level, Outcome.FALSE, scope, NO_INVERSE)
 
 
 def group_sizes(geometry: Geometry) -> dict[Dimension, bool]:

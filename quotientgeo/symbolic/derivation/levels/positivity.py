@@ -19,6 +19,7 @@ from quotientgeo.symbolic.derivation.certificate import Claim, Level, LevelResul
 from quotientgeo.symbolic.derivation.geometry import Geometry
 from quotientgeo.symbolic.derivation.levels.autodiff import POINTS, TorchCalculus
 from quotientgeo.symbolic.derivation.levels.points import (
+    NO_INVERSE,
     Rows,
     Sizes,
     assign_sizes,
@@ -27,6 +28,7 @@ from quotientgeo.symbolic.derivation.levels.points import (
     named_sizes,
     numbers,
     sizes_text,
+    undefined,
 )
 from quotientgeo.symbolic.derivation.levels.ranks import Ranks
 from quotientgeo.symbolic.derivation.levels.rational import Dual, Entries, RationalCalculus
@@ -43,6 +45,13 @@ Units = list[tuple[str, int, int]]  # the entries (factor, row, column) of a tan
 
 def check_positive(geometry: Geometry, levels: list[Level], ranks: Ranks) -> Claim:
     """The claim by the given levels; ``ranks`` collects the full ranks that its proof assumes."""
+    text = "<xi, xi> > 0 for every xi other than zero"
+    missing = undefined(geometry)
+    if missing:
+        why = f"the metric is undefined: {missing} does not exist at these sizes"
+        looking = [level for level in levels if level in (Level.NORMAL_FORM, *_SEARCHED)]
+        refuted = tuple(LevelResult(level, Outcome.FALSE, "the declared sizes", why) for level in looking)
+        return Claim(NAME, text, str(geometry.inner), refuted)
     results: list[LevelResult] = []
     witness = None
     for level in levels:
@@ -59,7 +68,6 @@ def check_positive(geometry: Geometry, levels: list[Level], ranks: Ranks) -> Cla
     settled = witness is not None or any(result.outcome is Outcome.PROVEN for result in results)
     if not settled and any(result.level in _SEARCHED for result in results):
         results, witness = _searched(geometry, results)
-    text = "<xi, xi> > 0 for every xi other than zero"
     return Claim(NAME, text, str(geometry.inner), tuple(results), witness)
 
 
@@ -95,7 +103,7 @@ def _far_witness(geometry: Geometry, grown: Dominated) -> Witness | None:
         for exponent in takewhile(lambda e: e <= _FARTHEST, (0, *(2**i for i in range(12)))):
             scale = {f: Fraction(10) ** (exponent * k) for f, k in grown.scaling.items()}
             point = {f: [[scale.get(f, 1) * x for x in row] for row in rows] for f, rows in start.items()}
-            witness = _witness_at(geometry, sizes, point)
+            _, witness = _looked_at(geometry, sizes, point)
             if witness is not None:
                 return witness
     return None
@@ -120,15 +128,13 @@ def _by_pivots(geometry: Geometry) -> tuple[LevelResult, Witness | None]:
     sizes = assign_sizes(geometry, 2, 3)
     for attempt in range(20):
         point = _random_point(geometry, sizes, attempt)
-        try:
-            witness = _witness_at(geometry, sizes, point)
-        except ZeroDivisionError:
+        defined, witness = _looked_at(geometry, sizes, point)
+        if not defined:
             continue
         if witness is None:
             return LevelResult(Level.RATIONAL, Outcome.TESTED, sizes_text(sizes), "all pivots positive"), None
         return LevelResult(Level.RATIONAL, Outcome.FALSE, sizes_text(sizes), "a pivot is not positive"), witness
-    why = "an inverse in the formula does not exist at these sizes"
-    return LevelResult(Level.RATIONAL, Outcome.FALSE, sizes_text(sizes), why), None
+    return LevelResult(Level.RATIONAL, Outcome.FALSE, sizes_text(sizes), NO_INVERSE), None
 
 
 def _searched(geometry: Geometry, results: list[LevelResult]) -> tuple[list[LevelResult], Witness | None]:
@@ -136,10 +142,7 @@ def _searched(geometry: Geometry, results: list[LevelResult]) -> tuple[list[Leve
     for sizes, point in suspects(geometry):
         if not all(map(has_full_rank, point.values())):
             continue  # rounding may have made it so
-        try:
-            witness = _witness_at(geometry, sizes, point)
-        except ZeroDivisionError:
-            continue
+        _, witness = _looked_at(geometry, sizes, point)
         if witness is not None:
             why = "a pivot is not positive at a point that a search over scales and shapes found"
             return [_replaced(result, sizes_text(sizes), why, Outcome.FALSE) for result in results], witness
@@ -155,6 +158,14 @@ def _replaced(result: LevelResult, scope: str, residual: str, outcome: Outcome) 
     if result.level not in _SEARCHED:
         return result
     return LevelResult(result.level, outcome, scope, residual, result.measured)
+
+
+def _looked_at(geometry: Geometry, sizes: Sizes, point: Mapping[str, Rows]) -> tuple[bool, Witness | None]:
+    """Whether the metric is defined at the point, and a tangent with <xi, xi> <= 0 there, if there is one."""
+    try:
+        return True, _witness_at(geometry, sizes, point)
+    except ZeroDivisionError:
+        return False, None
 
 
 def _witness_at(geometry: Geometry, sizes: Sizes, point: Mapping[str, Rows]) -> Witness | None:
@@ -239,8 +250,7 @@ def _eigenvalues_at(geometry: Geometry, attempt: int) -> LevelResult:
     try:
         (gram,) = gram_matrices(geometry, calculus, {f: value[None] for f, value in point.items()})
     except torch.linalg.LinAlgError:
-        why = "an inverse in the formula does not exist at these sizes"
-        return LevelResult(Level.AUTODIFF, Outcome.FALSE, scope, why)
+        return LevelResult(Level.AUTODIFF, Outcome.FALSE, scope, NO_INVERSE)
     values = torch.linalg.eigvalsh(gram)
     ratio = (values[0] / values.abs().max()).item()
     if not ratio > _SMALLEST:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
 from quotientgeo.symbolic.algebra import (
     InverseLetter,
@@ -62,6 +62,54 @@ class Ranks:
         """To an earlier state, after a proof that came to nothing."""
         self.full, self.nonzero = dict(state[0]), dict.fromkeys(state[1])
 
+    def weakest(self, attempts: Iterable[Callable[[], bool]]) -> bool:
+        """Whether one of the attempts succeeds; of those that do, what the one assumes that assumes least."""
+        before, found = self.state(), []
+        for attempt in attempts:
+            found += [self.state()] if attempt() else []
+            self.back(before)
+        if found:
+            self.back(min(found, key=self.strength))
+        return bool(found)
+
+    def strength(self, state: State) -> tuple[object, ...]:
+        """What is assumed, strongest first, so that the least can be chosen; names decide between equals."""
+        full, nonzero = state
+        doubtful = sum(self._may_not_exist(factor, rank) for factor, rank in full.items())
+        parts = sum(what != WHOLE for what, _ in nonzero)
+        return (
+            len(full),
+            doubtful,
+            parts,
+            len(nonzero) - parts,
+            sorted(full.items()),
+            sorted((f, what) for what, f in nonzero),
+        )
+
+    def implied(self, weak: State, strong: State) -> bool:
+        """Whether all of one state follows from another."""
+        full, nonzero = strong
+        return weak[0].items() <= full.items() and all(
+            _follows(what, factor, full, nonzero) for what, factor in weak[1]
+        )
+
+    def _may_not_exist(self, factor: str, rank: str) -> bool:
+        """Whether the kind of its sizes leaves open that a factor has no such rank at all."""
+        rows, columns = self.shapes[factor] if rank == "column" else self.shapes[factor][::-1]
+        numbers = isinstance(rows, int) and isinstance(columns, int)
+        return not (rows == columns or numbers or (columns in self.groups and rows not in self.groups))
+
+    def _add(self, what: str, factor: str) -> None:
+        """Assume that no such thing of the factor is zero; what others say already is left out."""
+        self.nonzero[what, factor] = None
+        self._without_implied()
+
+    def _without_implied(self) -> None:
+        for what, factor in list(self.nonzero):
+            others = [pair for pair in self.nonzero if pair != (what, factor)]
+            if _follows(what, factor, self.full, others):
+                del self.nonzero[what, factor]
+
     def assumptions(self) -> list[str]:
         """What is assumed, in words."""
         factors = list(self.shapes)
@@ -69,7 +117,8 @@ class Ranks:
         for rank in ("column", "row"):
             names = [self.shifts.text(factor) for factor in factors if self.full.get(factor) == rank]
             out += [f"full {rank} rank of {', '.join(names)}"] if names else []
-        for what in dict.fromkeys(what for what, _ in self.nonzero if what != WHOLE):
+        parts = sorted((pair for pair in self.nonzero if pair[0] != WHOLE), key=lambda pair: factors.index(pair[1]))
+        for what in dict.fromkeys(what for what, _ in parts):
             names = [self.shifts.text(factor) for factor in factors if (what, factor) in self.nonzero]
             out.append(f"no {what} of {', '.join(names)} is zero")
         return out + [f"{self.shifts.text(factor)} is not zero" for factor in factors if self._only_whole(factor)]
@@ -101,28 +150,28 @@ class Ranks:
 
     def faithful(self, word: Word, family: Kind) -> bool:
         """Whether word D = 0 gives D = 0 for D in a commuting algebra: injective, or no column (pair of columns) is zero."""
-        if not word:
-            return True
-        last, state = word[-1], self.state()
-        if isinstance(last, OnesLetter) or self._is_factor(last):
-            if self.injective(word[:-1]):
-                if isinstance(last, SymbolLetter):
-                    what = "entry" if last.shape[0] == 1 else "row" if last.transposed else "column"
-                    pair = f"pair of {what}s".replace("entrys", "entries")
-                    self.nonzero[what if family is Kind.DIAGONAL else pair, last.name] = None
-                return True
-            self.back(state)
-        return self.injective(word)
+        return not word or self.weakest((lambda: self._no_column(word, family), lambda: self.injective(word)))
+
+    def _no_column(self, word: Word, family: Kind) -> bool:
+        """An injective product times what has no column (pair of columns) that is zero."""
+        last = word[-1]
+        if not (isinstance(last, OnesLetter) or self._is_factor(last)) or not self.injective(word[:-1]):
+            return False
+        if isinstance(last, SymbolLetter):
+            what = "entry" if last.shape[0] == 1 else "row" if last.transposed else "column"
+            pair = f"pair of {what}s".replace("entrys", "entries")
+            self._add(what if family is Kind.DIAGONAL else pair, last.name)
+        return True
 
     def none_between(self, left: Word, family: Kind, right: Word) -> bool:
         """Whether left D right = 0 gives D = 0 for D in a commuting algebra: one side injective, the other faithful."""
-        state, mirrored = self.state(), self.alphabet.transpose_word(right)[1]
-        sides = ((left, mirrored), (mirrored, left))
-        for one, other in sides if left else sides[::-1]:  # where one is empty the other need not be injective
-            if self.faithful(one, family) and self.injective(other):
-                return True
-            self.back(state)
-        return False
+        mirrored = self.alphabet.transpose_word(right)[1]
+        return self.weakest(
+            (
+                lambda: self.faithful(left, family) and self.injective(mirrored),
+                lambda: self.faithful(mirrored, family) and self.injective(left),
+            )
+        )
 
     def leaves_none(self, word: Word, start: int, end: int) -> bool:
         """Whether a product is zero only where its part from ``start`` to ``end`` is (one letter, or of no commuting algebra)."""
@@ -138,13 +187,7 @@ class Ranks:
 
     def nonzero_product(self, word: Word) -> bool:
         """Whether a product of matrices is not zero: one factor is not, and the others leave none; by the fewest assumptions."""
-        before = self.state()
-        found = [
-            state for attempt in self._nonzero_attempts(word) if (state := self._tried(attempt, before)) is not None
-        ]
-        if found:
-            self.back(min(found, key=_strength))
-        return bool(found)
+        return self.weakest(self._nonzero_attempts(word))
 
     def _nonzero_attempts(self, word: Word) -> Iterator[Callable[[], bool]]:
         yield lambda: self.injective(word)
@@ -156,12 +199,6 @@ class Ranks:
             for end in (start + 1, start + 2)[: 1 + (gram and letter.family is None)]:
                 yield lambda i=start, j=end: self._assume_nonzero(word[i]) and self.leaves_none(word, i, j)  # type: ignore[misc]
 
-    def _tried(self, attempt: Callable[[], bool], before: State) -> State | None:
-        """What is assumed after an attempt, if it succeeds; nothing is assumed yet."""
-        after = self.state() if attempt() else None
-        self.back(before)
-        return after
-
     def _assume_nonzero(self, letter: Letter) -> bool:
         """Assume that a letter is not zero: that of a factor, or a part E(M), which has the trace of M."""
         if isinstance(letter, PartLetter):
@@ -172,8 +209,7 @@ class Ranks:
         return True
 
     def _assume_whole(self, factor: str) -> None:
-        if factor not in self.full and factor not in {name for _, name in self.nonzero}:
-            self.nonzero[WHOLE, factor] = None
+        self._add(WHOLE, factor)
 
     def _nonzero_form(self, word: Word) -> bool:
         """Whether a word that is positive semi-definite by its form is not zero."""
@@ -234,13 +270,8 @@ class Ranks:
             return letter.name in self.shapes or self.alphabet.kind(letter.name) is Kind.POSITIVE
         if not isinstance(letter, TraceLetter):
             return False
-        before, found = self.state(), []
-        for word in semidefinite_rotations(self.alphabet, letter):
-            after = self._tried(lambda word=word: self._nonzero_form(word), before)  # type: ignore[misc]
-            found += [] if after is None else [after]
-        if found:
-            self.back(min(found, key=_strength))
-        return bool(found)
+        words = semidefinite_rotations(self.alphabet, letter)
+        return self.weakest([lambda word=word: self._nonzero_form(word) for word in words])  # type: ignore[misc]
 
     def _definite_sums(self, letters: Word) -> None:
         for letter in letters:
@@ -248,9 +279,17 @@ class Ranks:
                 self._definite_sum(letter.argument)
 
     def _definite_sum(self, polynomial: Polynomial) -> None:
+        """What the inverse of a polynomial needs to exist: of one product that it is definite, of a sum no single term."""
+        words = [split_scalars(word) for word, _ in polynomial]
+        for _, matrices in words:
+            self._definite_sums(matrices)
         state = self.state()
-        plain = [word for word, _ in polynomial if not split_scalars(word)[0] and not any(map(_is_part, word))]
-        if not any(self.definite(word) for word in plain):
+        if (
+            len(words) == 1
+            and not words[0][0]
+            and not any(map(_is_part, words[0][1]))
+            and not self.definite(words[0][1])
+        ):
             self.back(state)
 
     def _invertible(self, letter: Letter) -> bool:
@@ -263,7 +302,7 @@ class Ranks:
         if is_vector(letter):
             known = letter.name in self.shapes
             if known:
-                self.nonzero["entry", letter.name] = None
+                self._add("entry", letter.name)
             return known
         return self.alphabet.local_inverse(letter) is not None
 
@@ -286,15 +325,23 @@ class Ranks:
             wide = rows == 1
         if wide:
             return False
+        if 1 in self.shapes[letter.name]:
+            self._add(WHOLE, letter.name)
+            return True
         rank = "row" if letter.transposed else "column"
-        return self.full.setdefault(letter.name, rank) == rank
+        if self.full.setdefault(letter.name, rank) != rank:
+            return False
+        self._without_implied()
+        return True
 
 
-def _strength(state: State) -> tuple[int, int, int]:
-    """What is assumed, strongest first, so that the least can be chosen."""
-    full, nonzero = state
-    parts = sum(what != WHOLE for what, _ in nonzero)
-    return len(full), parts, len(nonzero) - parts
+def _follows(what: str, factor: str, full: Mapping[str, str], nonzero: Collection[tuple[str, str]]) -> bool:
+    """Whether other assumptions say that no such thing of a factor is zero."""
+    known = {other for other, f in nonzero if f == factor}
+    if what in known or (what == WHOLE and (known or factor in full)):
+        return True
+    single = what.removeprefix("pair of ").replace("entries", "entrys").removesuffix("s")
+    return single in known or single == full.get(factor)
 
 
 def _is_part(letter: Letter) -> bool:

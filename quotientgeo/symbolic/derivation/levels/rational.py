@@ -23,6 +23,7 @@ from quotientgeo.symbolic.derivation.levels.points import (
     assign_sizes,
     generator,
     named_sizes,
+    no_inverse,
     number,
     random_matrix,
     sizes_text,
@@ -261,9 +262,7 @@ def check_rational(geometry: Geometry, statement: Statement) -> LevelResult:
     try:
         _, pairs = evaluate_sides(geometry, statement, sizes, "check", _REACH)
     except ZeroDivisionError:
-        return LevelResult(
-            Level.RATIONAL, Outcome.FALSE, scope, "an inverse in the formula does not exist at these sizes"
-        )
+        return no_inverse(geometry, Level.RATIONAL, scope)
     if any(left != right for left, right in pairs):
         return LevelResult(Level.RATIONAL, Outcome.FALSE, scope, "the sides differ")
     return LevelResult(Level.RATIONAL, Outcome.TESTED, scope, "difference 0")

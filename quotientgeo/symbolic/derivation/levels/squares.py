@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from fractions import Fraction
 from itertools import product
 from typing import NamedTuple
@@ -25,8 +25,9 @@ from quotientgeo.symbolic.algebra import (
     trace,
 )
 from quotientgeo.symbolic.derivation.geometry import Geometry
-from quotientgeo.symbolic.derivation.levels.coupled import completed, settled
+from quotientgeo.symbolic.derivation.levels.coupled import Combination, completed, left_alone
 from quotientgeo.symbolic.derivation.levels.forms import is_nonnegative, paired, run_length, semidefinite_form
+from quotientgeo.symbolic.derivation.levels.least import Attempt, least
 from quotientgeo.symbolic.derivation.levels.ranks import Ranks
 
 Degree = tuple[int, ...]  # one number per factor
@@ -102,44 +103,57 @@ def sum_of_squares(geometry: Geometry, ranks: Ranks) -> SumOfSquares | None:
 
 def _sum_of_squares(geometry: Geometry, ranks: Ranks, value: TracePolynomial) -> SumOfSquares | None:
     """The same, unchecked, for a value in letters that are moved linearly."""
-    squares: list[Square] = []
-    weighted: list[TracePolynomial] = []
+    terms: list[_Term] = []
     cross: dict[Monomial, Fraction] = {}
-    owners: list[tuple[str, bool]] = []  # of each square: its factor, and whether it is zero only where the tangent is
-    definite: set[str] = set()
-    settled_apart: set[str] = set()  # by weighted terms, which no product of two tangents diminishes
     for monomial, coefficient in value:
         term = _term(geometry, monomial, coefficient)
         if term is None or not term.nonnegative:
             cross[monomial] = coefficient
-            continue
-        if coefficient < 0:
+        elif coefficient < 0:
             return None
-        before = ranks.state()
-        alone = _is_definite(term, ranks)
-        if alone:
-            definite.add(term.factor)
         else:
-            ranks.back(before)
-        if term.squares is None:
-            weighted.append(TracePolynomial(geometry.alphabet, {monomial: coefficient}))
-            settled_apart |= {term.factor} if alone else set()
-        else:
-            squares += term.squares
-            owners += [(term.factor, alone and len(term.squares) == 1)] * len(term.squares)
+            terms.append(term)
+    weighted = [term for term in terms if term.squares is None]
+    owners = [(square, term) for term in terms for square in term.squares or ()]
+    squares = [square for square, _ in owners]
     if cross:
-        found = _completed(TracePolynomial(geometry.alphabet, cross), squares, owners, settled_apart)
+        found = _completed(TracePolynomial(geometry.alphabet, cross), squares)
         if found is None:
             return None
-        squares, definite = found
-    undecided = [factor for factor in geometry.names.factors if factor not in definite]
-    return SumOfSquares(squares, undecided, tuple(weighted), bool(cross))
+        squares, combinations = found
+        known = _settled_apart(ranks, combinations, [term for _, term in owners], weighted)
+    else:
+        known = least(ranks, lambda settled: _attempts(ranks, terms, settled), fixed=True)
+    undecided = [factor for factor in geometry.names.factors if factor not in known]
+    out = tuple(TracePolynomial(geometry.alphabet, {term.monomial: term.coefficient}) for term in weighted)
+    return SumOfSquares(squares, undecided, out, bool(cross))
 
 
-def _completed(
-    cross: TracePolynomial, squares: list[Square], owners: list[tuple[str, bool]], zero: set[str]
-) -> tuple[list[Square], set[str]] | None:
-    """Squares of sums that add up to the squares and the products of two factors' tangents; the factors they settle."""
+def _attempts(ranks: Ranks, terms: Iterable[_Term], settled: Mapping[str, None]) -> Iterator[Attempt[None]]:
+    """Each term may show that its tangent is zero where the term is."""
+    for term in terms:
+        if term.factor not in settled:
+            yield term.factor, None, lambda term=term: _is_definite(term, ranks)  # type: ignore[misc]
+
+
+def _settled_apart(
+    ranks: Ranks, combinations: list[Combination], owners: list[_Term], weighted: list[_Term]
+) -> Mapping[str, None]:
+    """The factors whose tangent is zero where all combinations of squares are, and all weighted terms.
+
+    No product of two tangents diminishes a weighted term; a term of several squares has no value that is zero only with xi.
+    """
+    factors = [term.factor for term in owners]
+
+    def attempts(settled: Mapping[str, None]) -> Iterator[Attempt[None]]:
+        single = [owners[i] for i in left_alone(combinations, factors, settled) if len(owners[i].squares or ()) == 1]
+        return _attempts(ranks, [*weighted, *single], settled)
+
+    return least(ranks, attempts)
+
+
+def _completed(cross: TracePolynomial, squares: list[Square]) -> tuple[list[Square], list[Combination]] | None:
+    """Squares of sums that add up to the squares and the products of two factors' tangents; the sums."""
     coefficients = [c for c, _ in squares]
     values: list[Polynomial] = []
     for _, value in squares:  # |A| = |A'|: one of the two for all that can be added
@@ -152,7 +166,7 @@ def _completed(
     for coefficient, weights in combinations:
         first, *others = (values[i] * weight for i, weight in weights.items())
         out.append(Square(coefficient, sum(others, start=first)))
-    return out, settled(combinations, [factor for factor, _ in owners], [alone for _, alone in owners], zero)
+    return out, combinations
 
 
 def _is_definite(term: _Term, ranks: Ranks) -> bool:
@@ -161,14 +175,16 @@ def _is_definite(term: _Term, ranks: Ranks) -> bool:
         return False
     if term.sides is None:  # the square of a number: of the tangent itself where that is one
         return ranks.shapes[term.factor] == (1, 1) and _is_number(term)
-    if term.family is None:
-        return all(map(ranks.definite, term.sides))
-    for one, other in (term.sides, term.sides[::-1]):
-        before = ranks.state()
-        if ranks.definite(one) and ranks.faithful_square(other, term.family):
-            return True
-        ranks.back(before)
-    return False
+    left, right = term.sides
+    family = term.family
+    if family is None:
+        return ranks.definite(left) and ranks.definite(right)
+    return ranks.weakest(
+        (
+            lambda: ranks.definite(left) and ranks.faithful_square(right, family),
+            lambda: ranks.definite(right) and ranks.faithful_square(left, family),
+        )
+    )
 
 
 def _is_number(term: _Term) -> bool:
