@@ -22,6 +22,10 @@ from quotientgeo.symbolic.algebra.trace import Monomial, TracePolynomial, add_pr
 if TYPE_CHECKING:
     from quotientgeo.symbolic.algebra.alphabet import Alphabet
 
+SMALL = (
+    6  # the largest declared number at which exact arithmetic is quick: proofs by numbers give larger ones a stand-in
+)
+
 
 def trace(polynomial: Polynomial) -> TracePolynomial:
     """Trace of a square polynomial, in cyclic-and-transpose normal form; a word equal to minus itself vanishes."""
@@ -54,7 +58,8 @@ def trace(polynomial: Polynomial) -> TracePolynomial:
 
 
 def _identity(alphabet: Alphabet, size: Dimension) -> TracePolynomial:
-    if isinstance(size, int):
+    """tr(I): a number where the size is a small one; a larger one may be proven with a stand-in, so it stays a letter."""
+    if isinstance(size, int) and size <= SMALL:
         return scalar(alphabet, size)
     return TracePolynomial(alphabet, {(alphabet.trace_letter((), size),): Fraction(1)})
 

@@ -124,7 +124,7 @@ class SymbolicTensor:
 class SymbolicScalar:
     """A scalar. The size of a symbolic axis is the trace of its identity, and no tensor but a ``number`` of Python's."""
 
-    def __init__(self, value: TracePolynomial, size: str = "", number: bool = False) -> None:
+    def __init__(self, value: TracePolynomial, size: Dimension = "", number: bool = False) -> None:
         self.value = value
         self.size = size
         self.number = number
@@ -314,7 +314,8 @@ def run_on_symbols(source: str, alphabet: Alphabet) -> dict[str, Any]:
 
 
 def _size(alphabet: Alphabet, size: Dimension) -> Any:
-    return size if isinstance(size, int) else SymbolicScalar(trace(alphabet.identity(size)), size, number=True)
+    value = trace(alphabet.identity(size))
+    return SymbolicScalar(value, size, number=True) if any(value.terms) else size  # a small size is a number
 
 
 def _dimension(size: Any) -> Dimension:

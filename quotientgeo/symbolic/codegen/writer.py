@@ -233,7 +233,7 @@ class FunctionWriter:
                 value = self._reference(node.operands[0])
                 return Expression(f"{value.bracketed}.diagonal(dim1=-2, dim2=-1).sum(-1)", True)
             case Operation.SIZE:
-                return Expression(self._extent(node.label), True)
+                return Expression(self._axis(node.label) or str(node.label), True)
             case Operation.SCALAR_INVERSE:
                 return Expression(f"1 / {self._reference(node.operands[0]).bracketed}", False)
             case Operation.ENTRY:
@@ -262,11 +262,13 @@ class FunctionWriter:
         """Source of a size: read from the first argument that has it."""
         if isinstance(size, int):
             return str(size)
-        for name, shape in self._arguments.items():
-            for axis in (-1, -2):
-                if shape[axis] == size:
-                    return f"{name}.shape[{axis}]"
-        raise AssertionError(f"no argument has the size {size}")
+        found = self._axis(size)
+        assert found is not None, f"no argument has the size {size}"
+        return found
+
+    def _axis(self, size: Dimension) -> str | None:
+        axes = (f"{n}.shape[{axis}]" for n, s in self._arguments.items() for axis in (-1, -2) if s[axis] == size)
+        return next(axes, None)
 
     def _scaled(self, value: Value) -> tuple[str, str]:
         """(sign, text) of a summand; a rational number is an integer factor and an integer divisor."""

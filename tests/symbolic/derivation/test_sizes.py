@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import pytest
@@ -120,3 +121,16 @@ def test_automatic_differentiation_says_nothing_of_a_metric_that_is_undefined() 
     geometry = derive_formulas(symmetry, metric)
     symmetric = next(s for s in statements(geometry) if s.name == "metric_symmetric")
     assert check_autodiff(geometry, symmetric).outcome is Outcome.NOT_APPLICABLE
+
+
+def test_large_declared_numbers_may_be_proven_with_stand_ins() -> None:
+    """tr(I_16) in the projector stays a letter: as the number 16 it would be false at a stand-in for 16."""
+    geometry = scaled((64, 16), columns)
+    whole = certify(geometry, "abcde")
+    assert {claim.status for claim in whole} == {"proven for all sizes"}
+    module = dataclasses.replace(geometry, certificate=whole).module()
+    W, xi = (torch.randn(64, 16, dtype=torch.float64, generator=torch.Generator().manual_seed(k)) for k in (0, 1))
+    (found,) = module.horizontal(W, xi)
+    inner = lambda a, b: torch.trace((W.T @ W).inverse() @ a.T @ b)  # noqa: E731
+    expected = xi - inner(W, xi) / inner(W, W) * W
+    torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-12)

@@ -10,6 +10,7 @@ from itertools import product
 from typing import TYPE_CHECKING
 
 from quotientgeo.symbolic.algebra import Dimension, Shape
+from quotientgeo.symbolic.algebra.cyclic import SMALL
 from quotientgeo.symbolic.derivation.calculus import Variable
 from quotientgeo.symbolic.derivation.certificate import Level, LevelResult, Outcome
 from quotientgeo.symbolic.derivation.geometry import Geometry
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
 Rows = list[list[Fraction]]
 Sizes = dict[Dimension, int]
 NO_INVERSE = "an inverse in the formula does not exist at these sizes"
-SMALL = 6  # the largest declared number at which exact arithmetic is quick
 
 
 def assign_sizes(geometry: Geometry, group: int, first: int, step: int = 1, *, narrow: bool = False) -> Sizes:
