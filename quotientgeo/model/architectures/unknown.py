@@ -74,8 +74,8 @@ def unknown_architecture(model: nn.Module) -> UnknownArchitectureError:
         f"no rule describes {type(model).__name__}. Attention-like modules:\n{listed}{more}\n"
         "In Python, declare their blocks by hand, and verify them:\n\n"
         f"{example(model, found)}\n"
-        "then measure with qg.sharpness(model, loss, batches, graph=graph); or measure without symmetries: symmetries='none'. "
-        "Other symmetries than GL(h) on a pair: qg.DeclaredBlock with a geometry that qg.derive made."
+        "then measure with qg.sharpness(model, loss, batches, graph=graph) (other symmetries than GL(h) on a pair: "
+        "qg.DeclaredBlock with a geometry from qg.derive); or measure without symmetries: symmetries='none'."
     )
 
 

@@ -14,6 +14,7 @@ from quotientgeo.symbolic.derivation.geometry import Geometry
 from quotientgeo.symbolic.derivation.levels import freeness, positivity
 from quotientgeo.symbolic.derivation.levels.assumed import assumed
 from quotientgeo.symbolic.derivation.levels.autodiff import check_autodiff
+from quotientgeo.symbolic.derivation.levels.bounds import size_conditions
 from quotientgeo.symbolic.derivation.levels.component import check_component
 from quotientgeo.symbolic.derivation.levels.modular import check_modular
 from quotientgeo.symbolic.derivation.levels.native import check_native
@@ -65,7 +66,7 @@ def certify(
             if statement.name == _BEFORE_FREE:
                 done += free
     told = tuple(_in_words(geometry, claim) for claim in (*done, *positive))
-    return Certificate(geometry.name, _assumptions(ranks), told)
+    return Certificate(geometry.name, _assumptions(geometry, ranks), told)
 
 
 def check_statement(geometry: Geometry, statement: Statement, level: Level) -> LevelResult:
@@ -104,5 +105,7 @@ def _without_rounding(results: list[LevelResult]) -> list[LevelResult]:
     ]
 
 
-def _assumptions(ranks: Ranks) -> tuple[str, ...]:
-    return "every inverse that occurs in a formula exists at the point", *ranks.assumptions()
+def _assumptions(geometry: Geometry, ranks: Ranks) -> tuple[str, ...]:
+    sizes = size_conditions(geometry)
+    inverses = "every inverse that occurs in a formula exists at the point"
+    return f"{inverses}; sizes with {', '.join(sizes)}" if sizes else inverses, *ranks.assumptions()

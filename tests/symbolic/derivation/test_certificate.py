@@ -32,7 +32,7 @@ def test_every_claim_is_proven_and_confirmed_by_two_further_levels(name: str) ->
         assert Level.NORMAL_FORM in claim.confirmed_by
         assert len(claim.confirmed_by) >= 3, claim
     assert certificate.assumptions == (
-        "every inverse that occurs in a formula exists at the point",
+        "every inverse that occurs in a formula exists at the point; sizes with h <= m, h <= n",
         "full column rank of G, H",
     )
 

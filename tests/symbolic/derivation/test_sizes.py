@@ -15,6 +15,7 @@ from quotientgeo.groups import GL, Scaling, Translation
 from quotientgeo.symbolic.declaration import Metric, Symmetry
 from quotientgeo.symbolic.derivation import Geometry, Outcome, certify, derive_formulas
 from quotientgeo.symbolic.derivation.levels.autodiff import TorchArithmetic, check_autodiff
+from quotientgeo.symbolic.derivation.levels.bounds import size_conditions
 from quotientgeo.symbolic.derivation.levels.points import assign_sizes, undefined
 from quotientgeo.symbolic.derivation.statements import statements
 
@@ -134,3 +135,27 @@ def test_large_declared_numbers_may_be_proven_with_stand_ins() -> None:
     inner = lambda a, b: torch.trace((W.T @ W).inverse() @ a.T @ b)  # noqa: E731
     expected = xi - inner(W, xi) / inner(W, W) * W
     torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-12)
+
+
+def test_certificates_say_which_sizes_their_inverses_need() -> None:
+    """Both weights of the middle factor are inverted: M R M' needs h <= k, M' P M needs k <= h."""
+    symmetry = Symmetry(
+        "middle",
+        GL("h") * GL("k"),
+        {"G": ("n", "h"), "M": ("h", "k"), "H": ("m", "k")},
+        lambda A, B, G, M, H: (G * A.inv(), A * M * B.inv(), H * B.T),
+    )
+
+    def inner(p: Any, a: Any, b: Any) -> Any:
+        P, Q = p.G.T * p.G, p.H.T * p.H
+        outer = Trace(p.M * Q * p.M.T * a.G.T * b.G) + Trace(p.M.T * P * p.M * a.H.T * b.H)
+        return outer + Trace(P * a.M * Q * b.M.T)
+
+    conditions = size_conditions(derive_formulas(symmetry, Metric("mixed", symmetry, inner)))
+    assert {"h <= k", "k <= h", "h <= n", "k <= m"} <= set(conditions)
+    stacked = Symmetry(
+        "stacked", GL("h"), {"G": ("n", "h"), "H": ("n", "h")}, lambda A, G, H: (G * A.inv(), H * A.inv())
+    )
+    weight = lambda p: (p.G.T * p.G + p.H.T * p.H).I  # noqa: E731
+    both = Metric("own", stacked, lambda p, a, b: Trace(weight(p) * (a.G.T * b.G + a.H.T * b.H)))
+    assert size_conditions(derive_formulas(stacked, both))[-1] in ("h <= 2 n", "h <= n")

@@ -5,6 +5,7 @@ Necessary only: at sizes that meet this an inverse may still not exist.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
@@ -45,6 +46,26 @@ def needs_of(geometry: Geometry) -> Needs:
     metric = _of_inverses([geometry.inner])
     every = _of_inverses((*formulas_of(geometry), *geometry.action.values()))
     return Needs(metric, every, _of_ranks(geometry) if geometry.gradient or geometry.equations else ())
+
+
+def size_conditions(geometry: Geometry) -> tuple[str, ...]:
+    """("h <= n", ...): the inequalities between sizes in words, without what others imply; "h <= n + m" of a sum of terms."""
+    single: dict[tuple[Dimension, Dimension], None] = {}
+    sums: dict[tuple[Dimension, tuple[str, ...]], None] = {}
+    for need in (*geometry.needs.formulas, *geometry.needs.points):
+        others = [tuple(place for place in places if place != need.size) for places in need.places]
+        if len(others) == 1:
+            single |= dict.fromkeys((need.size, place) for place in others[0])
+        elif all(others):
+            told = tuple(sorted(str(t[0]) if len(t) == 1 else f"min({', '.join(map(str, t))})" for t in others))
+            sums |= {(need.size, told): None}
+    pairs = [pair for pair in single if not all(isinstance(size, int) for size in pair)]
+    said = {f"{size} <= {place}" for size, place in pairs}
+    for size, told in sums:
+        if not any(f"{size} <= {place}" in said for place in told):
+            terms = (place if count == 1 else f"{count} {place}" for place, count in Counter(told).items())
+            said.add(f"{size} <= {' + '.join(terms)}")
+    return tuple(sorted(said))
 
 
 def _of_inverses(formulas: Iterable[Formula]) -> tuple[Need, ...]:
