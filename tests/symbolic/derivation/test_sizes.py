@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from sympy import Trace
+from sympy import OneMatrix, Trace
 
 import quotientgeo as qg
 from quotientgeo.errors import CertificateError
@@ -159,3 +159,23 @@ def test_certificates_say_which_sizes_their_inverses_need() -> None:
     weight = lambda p: (p.G.T * p.G + p.H.T * p.H).I  # noqa: E731
     both = Metric("own", stacked, lambda p, a, b: Trace(weight(p) * (a.G.T * b.G + a.H.T * b.H)))
     assert size_conditions(derive_formulas(stacked, both))[-1] in ("h <= 2 n", "h <= n")
+
+
+@pytest.mark.parametrize("count", [10, 32])
+def test_a_number_that_is_also_a_size_keeps_its_meaning(count: int) -> None:
+    """The mean over ``count`` classes taken off: what softmax sees, and false with another number of classes."""
+    ones = OneMatrix(count, count)
+    logit = Symmetry(
+        "logit",
+        Translation(1, "h"),
+        {"W": (count, "h")},
+        lambda T, W: (W + OneMatrix(count, 1) * T,),
+        lambda W: count * W - ones * W,
+    )
+    flat = Metric("flat", logit, lambda p, a, b: Trace(a.W.T * b.W))
+    claims = certify(derive_formulas(logit, flat), "abcde", ("preserved", "vertical_in_kernel"))
+    assert all(claim.status.startswith("proven for sizes") for claim in claims)
+    wrong = dataclasses.replace(logit, preserves=lambda W: (count + 1) * W - ones * W)
+    assert certify(derive_formulas(wrong, Metric("flat", wrong, flat.inner)), "abcde", ("preserved",))[
+        "preserved"
+    ].witness

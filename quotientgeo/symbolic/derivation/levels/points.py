@@ -21,13 +21,15 @@ if TYPE_CHECKING:
 
 Rows = list[list[Fraction]]
 Sizes = dict[Dimension, int]
+LITERAL = 32
 NO_INVERSE = "an inverse in the formula does not exist at these sizes"
 
 
 def assign_sizes(geometry: Geometry, group: int, first: int, step: int = 1, *, narrow: bool = False) -> Sizes:
     """Numbers for the sizes: ``group`` for those of groups, first, first + step, ... for the others in order.
 
-    A declared number stays as it is up to SMALL; a larger one (a model's real width) gets a stand-in like a symbol. A size
+    A declared number stays as it is up to SMALL, or up to LITERAL where it is also a coefficient of what was declared (a mean
+    over 10 classes); a larger one (a model's real width) gets a stand-in like a symbol. A size
     whose coordinates come in pairs is 2 ``group``, and the others grow with it: a factor that has at least as many rows as
     columns without pairs keeps them, so that the inverse of its Gram matrix exists (``narrow``: they do not grow). Groups
     that have no one size (translations) set none. Where inverses cannot exist at these numbers, or points of the full ranks
@@ -38,11 +40,11 @@ def assign_sizes(geometry: Geometry, group: int, first: int, step: int = 1, *, n
 
 
 def _in_order(geometry: Geometry, group: int, first: int, step: int, *, narrow: bool) -> Sizes:
-    of_groups = group_sizes(geometry)
+    of_groups, literal = group_sizes(geometry), _literal_sizes(geometry)
     out: Sizes = {}
     following = first if narrow else first + group * any(of_groups.values())
     for size in geometry.sizes:
-        if isinstance(size, int) and size <= SMALL:
+        if isinstance(size, int) and (size <= SMALL or size in literal):
             continue
         if size in of_groups:
             out[size] = 2 * group if of_groups[size] else group
@@ -50,6 +52,14 @@ def _in_order(geometry: Geometry, group: int, first: int, step: int, *, narrow: 
             out[size] = following + following % 2 * (size in geometry.alphabet.paired)
             following += step
     return out
+
+
+def _literal_sizes(geometry: Geometry) -> set[int]:
+    """Declared numbers that are coefficients of what was declared, too: with a stand-in that may be false."""
+    declared = [*geometry.action.values(), *geometry.preserved, geometry.inner]
+    coefficients = [c for formula in declared for c in formula.polynomial.terms.values()]
+    numbers = {number for c in coefficients for number in (abs(c.numerator), c.denominator)}
+    return {size for size in geometry.sizes if isinstance(size, int) and size in numbers and size <= LITERAL}
 
 
 def _fitted(geometry: Geometry, start: Sizes) -> Sizes:
