@@ -102,8 +102,10 @@ def variables_of(geometry: Geometry, role: str) -> dict[str, Variable]:
         letters = geometry.rates[ORDERS[role]]
         return {f: Variable(letters[f], shape, geometry.kind(letters[f])) for f, shape in geometry.factors.items()}
     if role == "inputs":
-        alphabet = geometry.alphabet
-        return {x: Variable(x, alphabet.shape(x), geometry.kind(x)) for x in geometry.symmetry.inputs}
+        return {
+            x: Variable(x, geometry.alphabet.shape(x), geometry.kind(x), getattr(given, "positive", False))
+            for x, given in geometry.symmetry.inputs.items()
+        }
     if role == "parameters":
         return {x: Variable(x, (1, 1), geometry.kind(x)) for x in geometry.metric.parameters}
     if role == "X":

@@ -90,3 +90,21 @@ def test_any_matrix_may_stand_between() -> None:
 def test_bad_inputs(inputs: object, message: str) -> None:
     with pytest.raises(DeclarationError, match=message):
         rotary(qg.ComplexDiagonal("h"), inputs=inputs)
+
+
+@pytest.mark.parametrize("claim", CLAIMS)
+def test_witnesses_have_gates_of_the_declared_kind(claim: str) -> None:
+    """Positive gates, which general matrices do not pass through: a witness has a positive one."""
+    symmetry = qg.Symmetry(
+        "gated",
+        qg.GL("d"),
+        {"U": ("d", "n"), "V": ("m", "d")},
+        lambda A, U, V: (A * U, V * A.inv()),
+        lambda U, V, D: V * D * U,
+        inputs={"D": qg.PositiveDiagonal("d")},
+    )
+    plain = qg.Metric("plain", symmetry, lambda p, a, b: Trace(a.U.T * b.U) + Trace(a.V.T * b.V))
+    witness = certify(derive_formulas(symmetry, plain), "ad", claims=[claim])[claim].witness
+    assert witness is not None
+    D = witness.values["D"]
+    assert all(D[i][i] > 0 for i in range(len(D)))
