@@ -107,4 +107,4 @@ def test_witnesses_have_gates_of_the_declared_kind(claim: str) -> None:
     witness = certify(derive_formulas(symmetry, plain), "ad", claims=[claim])[claim].witness
     assert witness is not None
     D = witness.values["D"]
-    assert all(D[i][i] > 0 for i in range(len(D)))
+    assert all(Fraction(D[i][i]) > 0 for i in range(len(D)))
