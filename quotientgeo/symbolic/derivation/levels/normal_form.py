@@ -11,7 +11,9 @@ from quotientgeo.symbolic.derivation.calculus import Calculus, Reading, Values, 
 from quotientgeo.symbolic.derivation.certificate import Level, LevelResult, Outcome
 from quotientgeo.symbolic.derivation.formula import Formula
 from quotientgeo.symbolic.derivation.geometry import Geometry
-from quotientgeo.symbolic.derivation.statements import Statement
+from quotientgeo.symbolic.derivation.levels.solved import as_solution
+from quotientgeo.symbolic.derivation.statements import Statement, Weak
+from quotientgeo.symbolic.derivation.weak import SAID_OF_EQUATIONS, weakly
 
 Value: TypeAlias = Polynomial | TracePolynomial
 _SHOWN = 300  # characters of a residual worth reading
@@ -73,12 +75,23 @@ def _matrix(value: Value) -> Polynomial:
 
 def check_normal_form(geometry: Geometry, statement: Statement) -> LevelResult:
     """Proven for all sizes, or undecided: a difference that does not reduce to zero is no disproof."""
-    reading, said = Reading(SymbolicCalculus(geometry.alphabet), geometry), statement.provable
-    for left, right in said.sides(reading, *reading.bind(said.roles)):
-        difference = left - right
-        if not vanishes(difference):
-            text = str(difference)
-            text = text if len(text) <= _SHOWN else f"{text[:_SHOWN]} ... ({len(difference)} terms)"
-            return LevelResult(Level.NORMAL_FORM, Outcome.UNDECIDED, residual=f"normal form of the difference: {text}")
-    how = f", {statement.weak.text}" if statement.weak else ""
-    return LevelResult(Level.NORMAL_FORM, Outcome.PROVEN, scope="all sizes", residual=f"normal form 0{how}")
+    said = statement.provable
+    left_over = _difference(geometry, said)
+    if left_over is None:
+        how = f", {statement.weak.text}" if statement.weak else ""
+        return LevelResult(Level.NORMAL_FORM, Outcome.PROVEN, scope="all sizes", residual=f"normal form 0{how}")
+    solution = as_solution(geometry) if statement.name in SAID_OF_EQUATIONS else None
+    weak = None if solution is None else weakly(solution, statement).weak
+    if solution is not None and weak is not None and _difference(solution, weak) is None:
+        how = f"normal form 0, {weak.text}; the formula is the gradient's at that right side, which solves for it"
+        return LevelResult(Level.NORMAL_FORM, Outcome.PROVEN, scope="all sizes", residual=how)
+    text = str(left_over)
+    text = text if len(text) <= _SHOWN else f"{text[:_SHOWN]} ... ({len(left_over)} terms)"
+    return LevelResult(Level.NORMAL_FORM, Outcome.UNDECIDED, residual=f"normal form of the difference: {text}")
+
+
+def _difference(geometry: Geometry, said: Statement | Weak) -> Polynomial | TracePolynomial | None:
+    """The first difference of two sides that does not reduce to zero."""
+    reading = Reading(SymbolicCalculus(geometry.alphabet), geometry)
+    differences = (left - right for left, right in said.sides(reading, *reading.bind(said.roles)))
+    return next((difference for difference in differences if not vanishes(difference)), None)
