@@ -301,6 +301,17 @@ def require_geodesic(geometry: Derived, order: Any) -> None:
         )
 
 
+def require_invariant(geometry: Derived, order: Any) -> None:
+    """AbsentOperationError where the end point of such a geodesic depends on the point of the orbit: a Taylor polynomial in
+    coordinates that the group bends."""
+    require_geodesic(geometry, order)
+    if order != "exact" and not getattr(geometry.module, "AFFINE_ACTION", True):
+        raise AbsentOperationError(
+            f"{geometry.name}: its group acts by maps that are not affine in the point, so Taylor polynomials do not move with "
+            f'it and would measure the point of the orbit, too: geodesic={order!r} is not there, use geodesic="exact"'
+        )
+
+
 def _restored(
     name: str, source: str | None, attached: Attached | None, parameters: Mapping[str, float] | None = None
 ) -> Derived:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from quotientgeo.errors import AbsentOperationError, ArgumentError, NonFiniteError, ShapeError
-from quotientgeo.geometry.derived import Derived, Factors, GeodesicName, require_geodesic
+from quotientgeo.geometry.derived import Derived, Factors, GeodesicName, require_invariant
 from quotientgeo.geometry.derived_closed import Attached, Exponential
 from quotientgeo.geometry.derived_samples import numeric_shapes, random_factors, size_names
 from quotientgeo.manifolds.horizontal import Check, HorizontalManifold, common_dtype, whole_number
@@ -77,7 +77,7 @@ class QuotientManifold(HorizontalManifold):
 
     Raises:
         ArgumentError: no such geometry or geodesic; a size is missing, unknown, or no positive whole number.
-        AbsentOperationError: the geometry has no Taylor polynomial of this order.
+        AbsentOperationError: the geometry has no Taylor polynomial of this order, or none that moves with the group.
     """
 
     __scaling__ = geoopt.Manifold.__scaling__.copy()
@@ -94,7 +94,7 @@ class QuotientManifold(HorizontalManifold):
         if isinstance(geometry, Derived) and parameters:
             raise ArgumentError(f"{geometry.name}: a Derived has the values of its parameters already")
         self.geometry = geometry if isinstance(geometry, Derived) else Derived(geometry, parameters)
-        require_geodesic(self.geometry, geodesic)
+        require_invariant(self.geometry, geodesic)
         self.geodesic = geodesic
         factors = self.geometry.factors
         columns = {shape[1] for shape in factors.values()}

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from quotientgeo.errors import GeodesicAccuracyError, GeodesicCollapseError
-from quotientgeo.geometry.derived import Derived
+from quotientgeo.geometry.derived import Derived, require_invariant
 from quotientgeo.geometry.gauge import batch_names
 from quotientgeo.measures.balancing import balanced
 from quotientgeo.measures.roots import Factors, Root, metric_root
@@ -59,7 +59,9 @@ class BlockGeometry:
 
         Raises:
             RankDeficientError, ArgumentError: see ``metric_root``.
+            AbsentOperationError: the geodesic is a Taylor polynomial that does not move with the group.
         """
+        require_invariant(Derived(stack.geometry), geodesic)
         names = tuple(block.name for block in stack.blocks)
         point = balanced(stack, tuple(x.double() for x in factors))
         derived = Derived(stack.geometry)

@@ -52,7 +52,7 @@ CATALOGUE_ORIGIN = "`make derive` from declaration.py"
 _LONG_SIZE, _SHORT_SIZE = 512, 32  # a model's width, and the size of the group that acts
 _PREFERENCES = ((1, 1), (2, 1), (1, 2), (3, 2), (2, 3))  # factorings to try; the cheapest program is kept
 _MANY_TERMS = 500  # beyond, only the first factoring is tried
-_RESERVED = ("torch", "Tensor", "batch", "NAME", "FACTORS", "_cholesky", "_lu")
+_RESERVED = ("torch", "Tensor", "batch", "NAME", "FACTORS", "AFFINE_ACTION", "_cholesky", "_lu")
 _FORMULA_LINES = 12  # longer formulas are left to the derivation
 
 
@@ -153,7 +153,16 @@ A matrix that has to be inverted is factored; where it is singular to working pr
 {IMPORTS}
 
 NAME = "{geometry.name}"
-{constant}{_parameters(geometry)}'''
+{constant}{_parameters(geometry)}{_curved(geometry)}'''
+
+
+def _curved(geometry: Geometry) -> str:
+    """The constant that says that Taylor polynomials do not move with the group, where they do not."""
+    return (
+        ""
+        if geometry.affine_action
+        else "\nAFFINE_ACTION = False  # Taylor polynomials depend on the point of the orbit"
+    )
 
 
 def _parameters(geometry: Geometry) -> str:

@@ -18,7 +18,7 @@ from quotientgeo.symbolic.derivation.levels.bounds import size_conditions
 from quotientgeo.symbolic.derivation.levels.component import check_component
 from quotientgeo.symbolic.derivation.levels.modular import check_modular
 from quotientgeo.symbolic.derivation.levels.native import check_native
-from quotientgeo.symbolic.derivation.levels.normal_form import check_normal_form
+from quotientgeo.symbolic.derivation.levels.normal_form import COUNTED, check_normal_form
 from quotientgeo.symbolic.derivation.levels.ranks import Ranks
 from quotientgeo.symbolic.derivation.levels.rational import check_rational, find_witness
 from quotientgeo.symbolic.derivation.statements import Statement, statements
@@ -77,7 +77,8 @@ def check_statement(geometry: Geometry, statement: Statement, level: Level) -> L
 
 def _check(geometry: Geometry, statement: Statement, levels: list[Level]) -> Claim:
     results = [_CHECKS[level](geometry, statement) for level in levels]
-    results = _without_rounding([result for result in results if result.outcome is not Outcome.NOT_APPLICABLE])
+    results = _without_stand_ins([result for result in results if result.outcome is not Outcome.NOT_APPLICABLE])
+    results = _without_rounding(results)
     refuted = any(result.outcome is Outcome.FALSE for result in results)
     witness = find_witness(geometry, statement) if refuted else None
     return Claim(statement.name, statement.text, statement.formula(geometry), tuple(results), witness)
@@ -91,6 +92,13 @@ def _in_words(geometry: Geometry, claim: Claim) -> Claim:
         left, right = (say(side) if isinstance(side, str) else side for side in (witness.left, witness.right))
         witness = replace(witness, left=left, right=right)
     return replace(claim, statement=say(claim.statement), levels=levels, witness=witness)
+
+
+def _without_stand_ins(results: list[LevelResult]) -> list[LevelResult]:
+    """What is proven because a number of the declaration is a declared size is not refuted where another stands in for it."""
+    if not any(r.outcome is Outcome.PROVEN and r.residual.endswith(COUNTED) for r in results):
+        return results
+    return [r for r in results if not (r.outcome is Outcome.FALSE and "->" in r.scope)]
 
 
 def _without_rounding(results: list[LevelResult]) -> list[LevelResult]:

@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import sympy as sp
 
 from quotientgeo.parameters import AtParameters
-from quotientgeo.symbolic.algebra import Alphabet, Dimension, Shape
+from quotientgeo.symbolic.algebra import Alphabet, Dimension, Shape, vanishes
 from quotientgeo.symbolic.declaration import Metric, Names, Symmetry
 from quotientgeo.symbolic.derivation.certificate import Certificate
 from quotientgeo.symbolic.derivation.formula import Formula, MatrixFormula, ScalarFormula
@@ -99,6 +99,21 @@ class Geometry:
         from quotientgeo.symbolic.derivation.levels.bounds import needs_of
 
         return needs_of(self)
+
+    @cached_property
+    def assigned(self) -> dict[tuple[Any, ...], dict[Dimension, int]]:
+        """Numbers for the sizes that levels have asked for, as ``levels.points.assign_sizes`` chose them."""
+        return {}
+
+    @cached_property
+    def affine_action(self) -> bool:
+        """Whether every group element moves points by an affine map: Taylor polynomials of curves move with the curves."""
+        xi, eta = (
+            {f: self.alphabet[rename(f)] for f in self.factors}
+            for rename in (self.names.tangent, self.names.second_tangent)
+        )
+        moved = (formula.polynomial.differential(xi).differential(eta) for formula in self.action.values())
+        return all(vanishes(second) for second in moved)
 
     @property
     def vertical_name(self) -> str:

@@ -151,6 +151,10 @@ def geometry(*groups: Any, sizes: tuple[Any, ...], shapes: dict[str, tuple[Any, 
         names=names,
         alphabet=alphabet,
         needs=Needs((), (), ()),
+        assigned={},
+        action={},
+        preserved=(),
+        inner=SimpleNamespace(polynomial=SimpleNamespace(terms={})),
         kind=lambda name: kinds[name.removeprefix("X_")].algebra_kind,
     )
 

@@ -7,11 +7,19 @@ from typing import Any
 
 import pytest
 import torch
-from sympy import OneMatrix, Trace
+from sympy import OneMatrix, Rational, Trace
 
 import quotientgeo as qg
 from quotientgeo.errors import CertificateError
-from quotientgeo.groups import GL, Scaling, Translation
+from quotientgeo.groups import (
+    GL,
+    ComplexDiagonal,
+    NonzeroDiagonal,
+    Orthogonal,
+    PositiveDiagonal,
+    Scaling,
+    Translation,
+)
 from quotientgeo.symbolic.declaration import Metric, Symmetry
 from quotientgeo.symbolic.derivation import Geometry, Outcome, certify, derive_formulas
 from quotientgeo.symbolic.derivation.levels.autodiff import TorchArithmetic, check_autodiff
@@ -174,8 +182,72 @@ def test_a_number_that_is_also_a_size_keeps_its_meaning(count: int) -> None:
     )
     flat = Metric("flat", logit, lambda p, a, b: Trace(a.W.T * b.W))
     claims = certify(derive_formulas(logit, flat), "abcde", ("preserved", "vertical_in_kernel"))
-    assert all(claim.status.startswith("proven for sizes") for claim in claims)
+    assert {claim.status for claim in claims} == {"proven for all sizes"}
+    assert all(result.outcome is not Outcome.FALSE for claim in claims for result in claim.levels)
     wrong = dataclasses.replace(logit, preserves=lambda W: (count + 1) * W - ones * W)
     assert certify(derive_formulas(wrong, Metric("flat", wrong, flat.inner)), "abcde", ("preserved",))[
         "preserved"
     ].witness
+
+
+def centred(count: int, divisor: int) -> Geometry:
+    """The mean over rows taken off: what a LayerNorm of that width sees."""
+    ones = OneMatrix(count, 1)
+    symmetry = Symmetry(
+        "centred",
+        Translation("d"),
+        {"W": (count, "d")},
+        lambda t, W: (W + ones * t.T,),
+        lambda W: W - ones * ones.T * W * Rational(1, divisor),
+    )
+    return derive_formulas(symmetry, Metric("flat", symmetry, lambda p, a, b: Trace(a.W.T * b.W)))
+
+
+@pytest.mark.parametrize("count", [7, 12, 768])
+def test_a_declared_size_as_a_number_is_proven_by_counting_ones(count: int) -> None:
+    claims = certify(centred(count, count), "abcde", ("preserved", "vertical_in_kernel"))
+    assert {claim.status for claim in claims} == {"proven for all sizes"}
+    wrong = certify(centred(count, count + 1), "abcde", ("preserved", "vertical_in_kernel"))
+    assert {claim.status for claim in wrong} == {"false"}
+
+
+@pytest.mark.parametrize(("count", "divisor", "status"), [(12, 8, "false"), (12, 13, "tested"), (64, 70, "undecided")])
+def test_a_metric_that_counts_is_looked_at_with_its_own_numbers(count: int, divisor: int, status: str) -> None:
+    """|W|^2 - |1'W|^2 / divisor is definite for divisors above the number of rows only."""
+    ones = OneMatrix(count, 1)
+    symmetry = Symmetry("shifted", Translation("q"), {"z": ("q", 1), "W": (count, "d")}, lambda t, z, W: (z + t, W))
+
+    def inner(p: Any, a: Any, b: Any) -> Any:
+        return Trace(a.z.T * b.z) + Trace(a.W.T * b.W) - Trace(a.W.T * ones * ones.T * b.W) / divisor
+
+    geometry = derive_formulas(symmetry, Metric("own", symmetry, inner))
+    assert certify(geometry, "abde", ["metric_positive_definite"])["metric_positive_definite"].status == status
+
+
+@pytest.mark.parametrize("group", [GL, Orthogonal, NonzeroDiagonal, PositiveDiagonal, ComplexDiagonal])
+def test_false_claims_about_large_declared_groups_have_witnesses(group: Any) -> None:
+    symmetry = Symmetry(
+        "pair",
+        group(8),
+        {"G": ("m", 8), "H": ("k", 8)},
+        lambda A, G, H: (G * A.inv(), H * A.T),
+        lambda G, H: G * G.T,
+    )
+    plain = Metric("plain", symmetry, lambda p, a, b: Trace(a.G.T * b.G) + Trace(a.H.T * b.H))
+    claim = certify(derive_formulas(symmetry, plain), "abd", ["preserved"])["preserved"]
+    assert (claim.witness is None) == (group is Orthogonal)
+
+
+def test_many_sizes_are_assigned_in_time() -> None:
+    """Five factors in a chain, every Gram matrix inverted: six sizes, each at most as large as the one before."""
+    shapes: dict[str, tuple[Any, Any]] = {f"W{i}": (f"n{i}", f"n{i + 1}") for i in range(5)}
+    chain = Symmetry("chain", Scaling(), shapes, lambda c, W0, W1, W2, W3, W4: (c * W0, W1, W2, W3, W4))
+
+    def inner(p: Any, a: Any, b: Any) -> Any:
+        first, *rest = (Trace((p[f].T * p[f]).I * a[f].T * b[f]) for f in shapes)
+        return sum(rest, first)
+
+    geometry = derive_formulas(chain, Metric("own", chain, inner))
+    sizes = list(assign_sizes(geometry, 2, 3).values())
+    assert sizes == sorted(sizes, reverse=True)
+    assert certify(geometry, "abd").holds

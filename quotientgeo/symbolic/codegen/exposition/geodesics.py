@@ -110,12 +110,18 @@ class GeodesicSection:
                 count += len(self._geometry.acceleration[inserted[0]].polynomial) if inserted else 1
         return count
 
+    @property
+    def affine(self) -> bool:
+        """Whether group elements move Taylor polynomials to Taylor polynomials."""
+        return self._geometry.affine_action
+
     def equivariance(self) -> str:
         """How the action moves an acceleration."""
         s = self._spelling
         rows = []
         for factor, formula in self._geometry.action.items():
-            moved = formula.polynomial.differential(s.accelerations)
+            velocity = {f: s.alphabet[s.names.tangent(f)] for f in s.factors}
+            moved = formula.polynomial.differential(velocity).differential(self._flow)
             rows.append(rf"{s.symbol(s.acceleration_letters[factor])} &\longmapsto {s.line(moved)}")
         return aligned(rows)
 

@@ -56,7 +56,7 @@ def size_conditions(geometry: Geometry) -> tuple[str, ...]:
         others = [tuple(place for place in places if place != need.size) for places in need.places]
         if len(others) == 1:
             single |= dict.fromkeys((need.size, place) for place in others[0])
-        elif all(others):
+        elif all(others) and not all(isinstance(size, int) for size in need.sizes):
             told = tuple(sorted(str(t[0]) if len(t) == 1 else f"min({', '.join(map(str, t))})" for t in others))
             sums |= {(need.size, told): None}
     pairs = [pair for pair in single if not all(isinstance(size, int) for size in pair)]

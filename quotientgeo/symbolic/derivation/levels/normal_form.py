@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from fractions import Fraction
+from math import prod
 from typing import TypeAlias
 
-from quotientgeo.symbolic.algebra import Alphabet, Dimension, Polynomial, TracePolynomial, vanishes
+from quotientgeo.symbolic.algebra import Alphabet, Dimension, Polynomial, TraceLetter, TracePolynomial, Word, vanishes
 from quotientgeo.symbolic.derivation.calculus import Calculus, Reading, Values, Variable
 from quotientgeo.symbolic.derivation.certificate import Level, LevelResult, Outcome
 from quotientgeo.symbolic.derivation.formula import Formula
@@ -16,6 +17,7 @@ from quotientgeo.symbolic.derivation.statements import Statement, Weak
 from quotientgeo.symbolic.derivation.weak import SAID_OF_EQUATIONS, weakly
 
 Value: TypeAlias = Polynomial | TracePolynomial
+COUNTED = "with tr(I) of declared sizes as numbers"
 _SHOWN = 300  # characters of a residual worth reading
 
 
@@ -77,9 +79,13 @@ def check_normal_form(geometry: Geometry, statement: Statement) -> LevelResult:
     """Proven for all sizes, or undecided: a difference that does not reduce to zero is no disproof."""
     said = statement.provable
     left_over = _difference(geometry, said)
+    how = f", {statement.weak.text}" if statement.weak else ""
     if left_over is None:
-        how = f", {statement.weak.text}" if statement.weak else ""
         return LevelResult(Level.NORMAL_FORM, Outcome.PROVEN, scope="all sizes", residual=f"normal form 0{how}")
+    if _difference(geometry, said, counted=True) is None:
+        return LevelResult(
+            Level.NORMAL_FORM, Outcome.PROVEN, scope="all sizes", residual=f"normal form 0{how}, {COUNTED}"
+        )
     solution = as_solution(geometry) if statement.name in SAID_OF_EQUATIONS else None
     weak = None if solution is None else weakly(solution, statement).weak
     if solution is not None and weak is not None and _difference(solution, weak) is None:
@@ -90,8 +96,20 @@ def check_normal_form(geometry: Geometry, statement: Statement) -> LevelResult:
     return LevelResult(Level.NORMAL_FORM, Outcome.UNDECIDED, residual=f"normal form of the difference: {text}")
 
 
-def _difference(geometry: Geometry, said: Statement | Weak) -> Polynomial | TracePolynomial | None:
-    """The first difference of two sides that does not reduce to zero."""
+def _difference(geometry: Geometry, said: Statement | Weak, *, counted: bool = False) -> Value | None:
+    """The first difference of two sides that does not reduce to zero; ``counted``: with tr(I) of declared sizes as numbers."""
     reading = Reading(SymbolicCalculus(geometry.alphabet), geometry)
     differences = (left - right for left, right in said.sides(reading, *reading.bind(said.roles)))
-    return next((difference for difference in differences if not vanishes(difference)), None)
+    return next((d for d in differences if not vanishes(_counted(d) if counted else d)), None)
+
+
+def _counted(value: Value) -> Value:
+    terms: dict[Word, Fraction] = {}
+    for word, coefficient in value.terms.items():
+        sizes = [x.size for x in word if isinstance(x, TraceLetter) and not x.letters and isinstance(x.size, int)]
+        rest = tuple(x for x in word if not (isinstance(x, TraceLetter) and not x.letters and isinstance(x.size, int)))
+        terms[rest] = terms.get(rest, Fraction(0)) + coefficient * prod(sizes)
+    terms = {word: coefficient for word, coefficient in terms.items() if coefficient}
+    if isinstance(value, Polynomial):
+        return Polynomial(value.alphabet, terms, value.shape)
+    return TracePolynomial(value.alphabet, terms)

@@ -9,7 +9,16 @@ from fractions import Fraction
 from itertools import product
 from typing import TYPE_CHECKING
 
-from quotientgeo.symbolic.algebra import Dimension, Shape
+from quotientgeo.symbolic.algebra import (
+    Dimension,
+    InverseLetter,
+    InverseScalar,
+    Letter,
+    OnesLetter,
+    PartLetter,
+    Shape,
+    TraceLetter,
+)
 from quotientgeo.symbolic.algebra.cyclic import SMALL
 from quotientgeo.symbolic.derivation.calculus import Variable
 from quotientgeo.symbolic.derivation.certificate import Level, LevelResult, Outcome
@@ -22,6 +31,7 @@ if TYPE_CHECKING:
 Rows = list[list[Fraction]]
 Sizes = dict[Dimension, int]
 LITERAL = 32
+MOST_SIZES = 20_000  # combinations that are looked at for the nearest
 NO_INVERSE = "an inverse in the formula does not exist at these sizes"
 
 
@@ -35,8 +45,11 @@ def assign_sizes(geometry: Geometry, group: int, first: int, step: int = 1, *, n
     that have no one size (translations) set none. Where inverses cannot exist at these numbers, or points of the full ranks
     that proofs assume, or where the order of declared numbers is lost, the nearest ones at which they can are taken, if any.
     """
-    out = _in_order(geometry, group, first, step, narrow=narrow)
-    return out if narrow else _fitted(geometry, out)
+    key = (group, first, step, narrow)
+    if key not in geometry.assigned:
+        out = _in_order(geometry, group, first, step, narrow=narrow)
+        geometry.assigned[key] = out if narrow else _fitted(geometry, out)
+    return dict(geometry.assigned[key])
 
 
 def _in_order(geometry: Geometry, group: int, first: int, step: int, *, narrow: bool) -> Sizes:
@@ -55,11 +68,30 @@ def _in_order(geometry: Geometry, group: int, first: int, step: int, *, narrow: 
 
 
 def _literal_sizes(geometry: Geometry) -> set[int]:
-    """Declared numbers that are coefficients of what was declared, too: with a stand-in that may be false."""
+    """Declared numbers that are coefficients of what was declared, or count in its metric: false or true with a stand-in."""
     declared = [*geometry.action.values(), *geometry.preserved, geometry.inner]
     coefficients = [c for formula in declared for c in formula.polynomial.terms.values()]
     numbers = {number for c in coefficients for number in (abs(c.numerator), c.denominator)}
+    numbers |= counted_sizes(geometry)
     return {size for size in geometry.sizes if isinstance(size, int) and size in numbers and size <= LITERAL}
+
+
+def counted_sizes(geometry: Geometry) -> set[int]:
+    """Declared numbers on which the metric depends as numbers: by columns of ones, or tr(I)."""
+
+    def of(letter: Letter) -> Iterator[Dimension]:
+        match letter:
+            case OnesLetter():
+                yield from letter.shape
+            case TraceLetter(letters=inside, size=size):
+                yield from (size,) if not inside else (x for one in inside for x in of(one))
+            case PartLetter(word=inside):
+                yield from (x for one in inside for x in of(one))
+            case InverseLetter(argument=argument) | InverseScalar(argument=argument):
+                yield from (x for word in argument.terms for one in word for x in of(one))
+
+    found = (size for word in geometry.inner.polynomial.terms for letter in word for size in of(letter))
+    return {size for size in found if isinstance(size, int) and size > SMALL}
 
 
 def _fitted(geometry: Geometry, start: Sizes) -> Sizes:
@@ -68,7 +100,7 @@ def _fitted(geometry: Geometry, start: Sizes) -> Sizes:
     for wanted in dict.fromkeys(((*needs.formulas, *needs.points), needs.formulas, needs.metric)):
         if _fits(geometry, start, wanted):
             return start
-        others = list(_others(geometry, start, wanted))
+        others = _others(geometry, start, wanted)
         possible = tuple(need for need in wanted if any(need.met(_value(sizes)) for sizes in others))
         found = [sizes for sizes in others if _fits(geometry, sizes, possible)]
         if found:
@@ -87,18 +119,42 @@ def _value(sizes: Sizes) -> Callable[[Dimension], int]:
     return lambda size: number(size, sizes)
 
 
-def _others(geometry: Geometry, start: Sizes, wanted: tuple[Need, ...]) -> Iterator[Sizes]:
-    """All numbers, up to one more than those that are given or stay as declared, for the sizes that needs or numbers bind."""
+def _others(geometry: Geometry, start: Sizes, wanted: tuple[Need, ...]) -> list[Sizes]:
+    """All numbers, up to one more than those that are given or stay as declared, for the sizes that needs or numbers bind.
+
+    Where there are too many, the bound sizes in a few orders only: all equal, and rising or falling along the inequalities.
+    """
     bound = {size for need in wanted for size in need.sizes}
     fixed = [size for size in geometry.sizes if isinstance(size, int) and size not in start]
     largest = max((*start.values(), *fixed), default=1)
+    free = [size for size in start if size in bound or isinstance(size, int)]
+    if (largest + 1) ** len(free) > MOST_SIZES:
+        return _ranked(geometry, start, wanted, free)
     choices = [
         [n for n in range(1, largest + 2) if n % 2 == 0 or size not in geometry.alphabet.paired]
-        if size in bound or isinstance(size, int)
+        if size in free
         else [start[size]]
         for size in start
     ]
-    return (dict(zip(start, values, strict=True)) for values in product(*choices))
+    return [dict(zip(start, values, strict=True)) for values in product(*choices)]
+
+
+def _ranked(geometry: Geometry, start: Sizes, wanted: tuple[Need, ...], free: list[Dimension]) -> list[Sizes]:
+    """Each free size by how many others must be at most as large, one or two apart; and all of them equal."""
+    below: dict[Dimension, set[Dimension]] = {size: set() for size in free}
+    for _ in free:  # transitively
+        for need in wanted:
+            if need.size in below:
+                for place in {place for places in need.places for place in places} & set(below) - {need.size}:
+                    below[place] |= {need.size, *below[need.size]} - {place}
+    numbers_declared = [size for size in free if isinstance(size, int)]
+    declared: Sizes = {size: sum(other < size for other in numbers_declared) for size in numbers_declared}
+    out = []
+    for least, step in product((2, 3), (0, 1, 2)):
+        values = {size: least + step * max(len(below[size]), declared.get(size, 0)) for size in free}
+        paired = {size: n + n % 2 for size, n in values.items() if size in geometry.alphabet.paired}
+        out.append(start | values | paired)
+    return out
 
 
 def _distance(geometry: Geometry, start: Sizes, sizes: Sizes) -> tuple[int | list[int], ...]:

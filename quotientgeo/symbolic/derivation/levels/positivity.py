@@ -9,6 +9,7 @@ the others as the factors are scaled. Otherwise it is tested, exactly (pivots of
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from fractions import Fraction
 from itertools import count, takewhile
 
@@ -19,10 +20,12 @@ from quotientgeo.symbolic.derivation.certificate import Claim, Level, LevelResul
 from quotientgeo.symbolic.derivation.geometry import Geometry
 from quotientgeo.symbolic.derivation.levels.autodiff import POINTS, TorchCalculus
 from quotientgeo.symbolic.derivation.levels.points import (
+    LITERAL,
     NO_INVERSE,
     Rows,
     Sizes,
     assign_sizes,
+    counted_sizes,
     generator,
     has_full_rank,
     named_sizes,
@@ -68,7 +71,16 @@ def check_positive(geometry: Geometry, levels: list[Level], ranks: Ranks) -> Cla
     settled = witness is not None or any(result.outcome is Outcome.PROVEN for result in results)
     if not settled and any(result.level in _SEARCHED for result in results):
         results, witness = _searched(geometry, results)
-    return Claim(NAME, text, str(geometry.inner), tuple(results), witness)
+    return Claim(NAME, text, str(geometry.inner), tuple(_at_declared(geometry, results)), witness)
+
+
+def _at_declared(geometry: Geometry, results: list[LevelResult]) -> list[LevelResult]:
+    """Nothing is tested by a stand-in for a declared number that counts in the metric."""
+    large = sorted(size for size in counted_sizes(geometry) if size > LITERAL)
+    if not large:
+        return results
+    why = f"the metric depends on the number {large[0]}, for which a smaller one stood in: give that size a name"
+    return [replace(r, outcome=Outcome.UNDECIDED, residual=why) if r.outcome is Outcome.TESTED else r for r in results]
 
 
 # for all sizes

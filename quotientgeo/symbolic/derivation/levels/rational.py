@@ -5,6 +5,7 @@ Also the source of witnesses: where a claim is false, the two sides at a point o
 
 from __future__ import annotations
 
+import dataclasses
 import random
 from collections.abc import Callable, Iterator, Mapping
 from fractions import Fraction
@@ -296,9 +297,18 @@ def _elements_belong(geometry: Geometry, calculus: RationalCalculus) -> bool:
         for name in (element, geometry.names.other_element(element)):
             if name in calculus.variables and hasattr(group, "contains"):
                 rows = [[float(a) for a in row] for row in _real(calculus.variables[name])]
-                if not bool(group.contains(torch.tensor(rows, dtype=torch.float64))):
+                if not bool(
+                    _of_shape(group, len(rows), len(rows[0])).contains(torch.tensor(rows, dtype=torch.float64))
+                ):
                     return False
     return True
+
+
+def _of_shape(group: Any, rows: int, columns: int) -> Any:
+    """The same group of matrices of another size: a large declared number has a stand-in."""
+    values = {"size": rows, "rows": rows, "columns": columns}
+    changed = {x.name: values[x.name] for x in dataclasses.fields(group) if x.name in values}
+    return dataclasses.replace(group, **changed)
 
 
 def _place(geometry: Geometry, statement: Statement, i: int, count: int) -> str:
