@@ -8,6 +8,7 @@ from importlib import import_module
 
 import pytest
 
+from quotientgeo.symbolic.algebra import Kind
 from quotientgeo.symbolic.derivation import Geometry, MatrixFormula, Outcome, derive_formulas
 from quotientgeo.symbolic.derivation.levels.normal_form import check_normal_form
 from quotientgeo.symbolic.derivation.levels.solved import as_solution
@@ -55,6 +56,21 @@ def test_a_formula_that_does_not_solve_them_is_not_proven_so(geometry: Geometry,
     claim = "metric_compatible" if part == "christoffel" else "acceleration"
     if part != "gradient":
         assert outcomes(wrong)[claim] is Outcome.UNDECIDED
+
+
+def test_a_momentum_outside_the_algebra_is_not_proven_by_pairings() -> None:
+    """What a diagonal X does not see of V' xi_V changes along geodesics, though tr(J' X) does not."""
+    declared = import_module("quotientgeo.catalogue.norm_gain_affine_invariant.declaration")
+    geometry = derive_formulas(declared.symmetry, declared.metric)
+    (statement,) = (s for s in statements(geometry) if s.name == "momentum_conserved")
+    assert check_normal_form(geometry, statement).outcome is Outcome.PROVEN
+    letters = geometry.alphabet
+    V, xi = letters["V"], letters["xi_V"]
+    off = V.T * xi - (V.T * xi).part(Kind.DIAGONAL)
+    ((name, formula),) = geometry.momentum.items()
+    wider = MatrixFormula.derived(formula.name, formula.arguments, formula.polynomial + off)
+    wrong = dataclasses.replace(geometry, momentum={name: wider})
+    assert check_normal_form(wrong, statement).outcome is Outcome.UNDECIDED
 
 
 def test_a_metric_that_moves_with_time_breaks_what_is_said_of_the_force(

@@ -7,7 +7,17 @@ from fractions import Fraction
 from math import prod
 from typing import TypeAlias
 
-from quotientgeo.symbolic.algebra import Alphabet, Dimension, Polynomial, TraceLetter, TracePolynomial, Word, vanishes
+from quotientgeo.symbolic.algebra import (
+    Alphabet,
+    Dimension,
+    Kind,
+    Polynomial,
+    TraceLetter,
+    TracePolynomial,
+    Word,
+    vanishes,
+)
+from quotientgeo.symbolic.algebra.letters import COMMUTING
 from quotientgeo.symbolic.derivation.calculus import Calculus, Reading, Values, Variable
 from quotientgeo.symbolic.derivation.certificate import Level, LevelResult, Outcome
 from quotientgeo.symbolic.derivation.formula import Formula
@@ -79,6 +89,13 @@ def check_normal_form(geometry: Geometry, statement: Statement) -> LevelResult:
     """Proven for all sizes, or undecided: a difference that does not reduce to zero is no disproof."""
     said = statement.provable
     left_over = _difference(geometry, said)
+    pairs = statement.name != "momentum_conserved" or _momenta_lie_in_the_algebra(
+        geometry
+    )  # what is said weakly says it all
+    if statement.weak and not pairs:
+        return LevelResult(
+            Level.NORMAL_FORM, Outcome.UNDECIDED, residual="the momentum is not in the dual of the Lie algebra"
+        )
     how = f", {statement.weak.text}" if statement.weak else ""
     if left_over is None:
         return LevelResult(Level.NORMAL_FORM, Outcome.PROVEN, scope="all sizes", residual=f"normal form 0{how}")
@@ -88,12 +105,26 @@ def check_normal_form(geometry: Geometry, statement: Statement) -> LevelResult:
         )
     solution = as_solution(geometry) if statement.name in SAID_OF_EQUATIONS else None
     weak = None if solution is None else weakly(solution, statement).weak
-    if solution is not None and weak is not None and _difference(solution, weak) is None:
+    if solution is not None and weak is not None and pairs and _difference(solution, weak) is None:
         how = f"normal form 0, {weak.text}; the formula is the gradient's at that right side, which solves for it"
         return LevelResult(Level.NORMAL_FORM, Outcome.PROVEN, scope="all sizes", residual=how)
     text = str(left_over)
     text = text if len(text) <= _SHOWN else f"{text[:_SHOWN]} ... ({len(left_over)} terms)"
     return LevelResult(Level.NORMAL_FORM, Outcome.UNDECIDED, residual=f"normal form of the difference: {text}")
+
+
+def _momenta_lie_in_the_algebra(geometry: Geometry) -> bool:
+    """Whether tr(J' X) = 0 for every X of the Lie algebra says that J is zero: J has the kind of X itself."""
+
+    def projected(J: Polynomial, kind: Kind) -> Polynomial:
+        if kind in COMMUTING:
+            return J.part(kind)
+        if kind in (Kind.SKEW, Kind.SYMMETRIC):
+            return (J + J.T * (1 if kind is Kind.SYMMETRIC else -1)) * Fraction(1, 2)
+        return J
+
+    momenta = ((formula.polynomial, Kind(geometry.kind(x))) for x, formula in geometry.momentum.items())
+    return all(vanishes(J - projected(J, kind)) for J, kind in momenta)
 
 
 def _difference(geometry: Geometry, said: Statement | Weak, *, counted: bool = False) -> Value | None:
