@@ -61,10 +61,10 @@ class BlockGeometry:
             RankDeficientError, ArgumentError: see ``metric_root``.
             AbsentOperationError: the geodesic is a Taylor polynomial that does not move with the group.
         """
-        require_invariant(Derived(stack.geometry), geodesic)
+        derived = Derived(stack.geometry)
+        require_invariant(derived, geodesic)
         names = tuple(block.name for block in stack.blocks)
         point = balanced(stack, tuple(x.double() for x in factors))
-        derived = Derived(stack.geometry)
         derived.attached = getattr(stack.geometry, "attached", None) or derived.attached
         root = metric_root(stack.module, point, names)
         normal, orbit = _vertical_basis(stack, point, root)

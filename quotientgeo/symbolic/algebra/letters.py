@@ -7,6 +7,7 @@ through ``sort_key``, which depends on the names only, never on addresses.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard
 
@@ -190,6 +191,18 @@ class InverseScalar(ScalarLetter):
 
 
 Word: TypeAlias = tuple[Letter, ...]
+
+
+def words_inside(letter: Letter) -> Iterable[Word]:
+    """The words that a letter is made of: of what is inverted, projected or traced; none of a symbol."""
+    match letter:
+        case InverseLetter(argument=inverted):
+            return inverted.terms
+        case InverseScalar(argument=inverted):
+            return inverted.terms
+        case PartLetter(word=word) | TraceLetter(letters=word):
+            return (word,)
+    return ()
 
 
 def is_vector(letter: Letter | None) -> TypeGuard[SymbolLetter]:

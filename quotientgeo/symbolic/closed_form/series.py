@@ -6,17 +6,16 @@ so all along the geodesic, and with it all later ones: x(t) = sum over j < k of 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 from math import factorial
 
 from quotientgeo.errors import CertificateError, NotDerivableError
-from quotientgeo.symbolic.algebra import Letter, Polynomial, vanishes
-from quotientgeo.symbolic.algebra.letters import InverseLetter, InverseScalar, PartLetter, SymbolLetter, TraceLetter
+from quotientgeo.symbolic.algebra import Polynomial, vanishes
 from quotientgeo.symbolic.derivation.certificate import Level, Outcome
 from quotientgeo.symbolic.derivation.certify import check_statement
 from quotientgeo.symbolic.derivation.geometry import Geometry
+from quotientgeo.symbolic.derivation.levels.kept import inverses_of
 from quotientgeo.symbolic.derivation.statements import statements
 
 
@@ -95,21 +94,8 @@ def prove_series(geometry: Geometry, found: Series) -> None:
 
 def divides(geometry: Geometry) -> bool:
     """Whether an inverse occurs in the metric or in its time derivatives: these hold where it exists."""
-    formulas = [f.polynomial for x in geometry.derivatives.values() for f in x.values()]
-    words = [word for formula in formulas for word, _ in formula]
-    return any(map(_inverted, [*words, *(monomial for monomial, _ in geometry.inner.polynomial)]))
-
-
-def _inverted(letters: Iterable[Letter]) -> bool:
-    for letter in letters:
-        if isinstance(letter, InverseLetter | InverseScalar):
-            return True
-        if isinstance(letter, SymbolLetter) and letter.inverted:
-            return True
-        inside = letter.word if isinstance(letter, PartLetter) else ()
-        if _inverted(letter.letters if isinstance(letter, TraceLetter) else inside):
-            return True
-    return False
+    formulas = (formula for x in geometry.derivatives.values() for formula in x.values())
+    return bool(inverses_of([*formulas, geometry.inner]))
 
 
 def _term(power: int, value: Polynomial) -> str:

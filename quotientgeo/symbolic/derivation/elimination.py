@@ -13,13 +13,12 @@ from quotientgeo.symbolic.algebra import (
     InverseLetter,
     InverseScalar,
     Letter,
-    PartLetter,
     Polynomial,
-    TraceLetter,
     TracePolynomial,
     solve_linear,
     vanishes,
 )
+from quotientgeo.symbolic.algebra.letters import words_inside
 
 Blocks = dict[str, Polynomial]
 LONGEST = 150  # words of all values of a coupled system: beyond, solving at run time is cheaper than the formulas
@@ -112,12 +111,8 @@ def _depth(value: Polynomial | TracePolynomial) -> int:
 
 
 def _depth_of(letter: Letter) -> int:
-    match letter:
-        case InverseLetter(argument=argument) | InverseScalar(argument=argument):
-            return 1 + _depth(argument)
-        case TraceLetter(letters=word) | PartLetter(word=word):
-            return max(map(_depth_of, word), default=0)
-    return 0
+    inside = max((_depth_of(inner) for word in words_inside(letter) for inner in word), default=0)
+    return inside + isinstance(letter, InverseLetter | InverseScalar)
 
 
 def _coupled(equations: Mapping[str, Polynomial], reason: NotDerivableError) -> NotDerivableError:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -52,6 +52,12 @@ class ScalarFormula:
 
     def __str__(self) -> str:
         return f"{self.name} = {self.polynomial}"
+
+
+def block(name: str, arguments: Iterable[str], values: Mapping[str, Polynomial]) -> dict[str, MatrixFormula]:
+    """{key: the derived formula ``name_key``} of the same arguments."""
+    arguments = tuple(arguments)
+    return {key: MatrixFormula.derived(f"{name}_{key}", arguments, value) for key, value in values.items()}
 
 
 def _check_letters(name: str, arguments: tuple[str, ...], polynomial: Polynomial | TracePolynomial) -> None:

@@ -11,7 +11,7 @@ from quotientgeo.symbolic.declaration import Metric, Symmetry
 from quotientgeo.symbolic.derivation import implicit, steps
 from quotientgeo.symbolic.derivation.certificate import Level
 from quotientgeo.symbolic.derivation.certify import DEFAULT_LEVELS, certify
-from quotientgeo.symbolic.derivation.formula import Formula, MatrixFormula, ScalarFormula
+from quotientgeo.symbolic.derivation.formula import Formula, MatrixFormula, ScalarFormula, block
 from quotientgeo.symbolic.derivation.geometry import Equations, Geometry
 
 HIGHEST_ORDER = 4  # of the Taylor terms; the number of terms grows about sevenfold per order
@@ -74,10 +74,10 @@ def _explicit(declared: Geometry, gradient: steps.Blocks, acceleration: steps.Bl
         derivatives = implicit.staged(alphabet, names, None, acceleration, HIGHEST_ORDER, rates)
     return dataclasses.replace(
         declared,
-        gradient=_blocks("gradient", (*names.factors, *map(names.euclidean, names.factors), *parameters), gradient),
-        acceleration=_blocks("acceleration", letters.state(), acceleration),
-        derivatives={k: _blocks(f"derivative_{k}", letters.state(k, rates), v) for k, v in derivatives.items()},
-        christoffel=_blocks("christoffel", letters.pair(), steps.christoffel(alphabet, names, acceleration)),
+        gradient=block("gradient", (*names.factors, *map(names.euclidean, names.factors), *parameters), gradient),
+        acceleration=block("acceleration", letters.state(), acceleration),
+        derivatives={k: block(f"derivative_{k}", letters.state(k, rates), v) for k, v in derivatives.items()},
+        christoffel=block("christoffel", letters.pair(), steps.christoffel(alphabet, names, acceleration)),
         rates=rates,
     )
 
@@ -91,9 +91,9 @@ def _implicit(declared: Geometry) -> Geometry:
     second = implicit.force(alphabet, names, inner, metric)
     forces = implicit.staged(alphabet, names, metric, second, HIGHEST_ORDER, rates)
     equations = Equations(
-        lowered=_blocks("lowered", letters.state(), metric),
-        forces={k: _blocks(f"force_{k}", letters.state(k, rates), value) for k, value in forces.items()},
-        christoffel=_blocks("lowered_christoffel", letters.pair(), implicit.polarised(alphabet, names, second)),
+        lowered=block("lowered", letters.state(), metric),
+        forces={k: block(f"force_{k}", letters.state(k, rates), value) for k, value in forces.items()},
+        christoffel=block("lowered_christoffel", letters.pair(), implicit.polarised(alphabet, names, second)),
     )
     return dataclasses.replace(declared, equations=equations, rates=rates)
 
@@ -124,24 +124,19 @@ def _with_projector(geometry: Geometry) -> Geometry:
     momenta = {x: formula.polynomial for x, formula in geometry.momentum.items()}
     gram = steps.vertical_gram(names, momenta, vertical)
     geometry = dataclasses.replace(
-        geometry, vertical_gram=_blocks("vertical_gram", (*names.factors, *names.algebra, *parameters), gram)
+        geometry, vertical_gram=block("vertical_gram", (*names.factors, *names.algebra, *parameters), gram)
     )
     solution = steps.projector(names, momenta, gram)
     if solution is None:
         return geometry
     closed = dataclasses.replace(
         geometry,
-        projector=_blocks("projector", state, solution),
-        horizontal=_blocks("horizontal", state, steps.horizontal(alphabet, names, vertical, solution)),
+        projector=block("projector", state, solution),
+        horizontal=block("horizontal", state, steps.horizontal(alphabet, names, vertical, solution)),
     )
     # an inverse that exists in the algebra only (of G H' with more rows than columns, say) is no solution
     exists = certify(closed, (Level.MODULAR,), claims=("horizontal_momentum",))["horizontal_momentum"].status != "false"
     return closed if exists else geometry
-
-
-def _blocks(name: str, arguments: Iterable[str], values: Mapping[str, Polynomial]) -> dict[str, MatrixFormula]:
-    arguments = tuple(arguments)
-    return {key: MatrixFormula.derived(f"{name}_{key}", arguments, value) for key, value in values.items()}
 
 
 def _declared(symmetry: Symmetry, metric: Metric) -> Geometry:
@@ -168,8 +163,8 @@ def _declared(symmetry: Symmetry, metric: Metric) -> Geometry:
             inner,
             inner_expression,
         ),
-        vertical=_blocks("vertical", (*points, *names.algebra), vertical),
-        momentum=_blocks(
+        vertical=block("vertical", (*points, *names.algebra), vertical),
+        momentum=block(
             "momentum", (*points, *velocities, *metric.parameters), steps.momentum(alphabet, names, inner, vertical)
         ),
         gradient={},

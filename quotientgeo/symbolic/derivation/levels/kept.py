@@ -11,7 +11,6 @@ from quotientgeo.symbolic.algebra import (
     Kind,
     Letter,
     OnesLetter,
-    PartLetter,
     Polynomial,
     SymbolLetter,
     TraceLetter,
@@ -19,6 +18,7 @@ from quotientgeo.symbolic.algebra import (
     Word,
     split_scalars,
 )
+from quotientgeo.symbolic.algebra.letters import words_inside
 from quotientgeo.symbolic.algebra.polynomial import symbols_of
 from quotientgeo.symbolic.derivation.formula import Formula
 from quotientgeo.symbolic.derivation.geometry import Geometry
@@ -88,18 +88,12 @@ def inverses_of(formulas: Iterable[Formula]) -> set[Letter]:
 
 def _collect(word: Word, found: set[Letter]) -> None:
     for letter in word:
-        if isinstance(letter, InverseLetter | InverseScalar):
-            if letter in found:
-                continue
+        if letter in found:
+            continue
+        if isinstance(letter, InverseLetter | InverseScalar) or (isinstance(letter, SymbolLetter) and letter.inverted):
             found.add(letter)
-            for inner, _ in letter.argument:
-                _collect(inner, found)
-        elif isinstance(letter, PartLetter):
-            _collect(letter.word, found)
-        elif isinstance(letter, TraceLetter):
-            _collect(letter.letters, found)
-        elif isinstance(letter, SymbolLetter) and letter.inverted:
-            found.add(letter)
+        for inner in words_inside(letter):
+            _collect(inner, found)
 
 
 def formulas_of(geometry: Geometry) -> Iterator[Formula]:

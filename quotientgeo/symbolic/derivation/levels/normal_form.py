@@ -4,20 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from fractions import Fraction
-from math import prod
 from typing import TypeAlias
 
 from quotientgeo.symbolic.algebra import (
     Alphabet,
     Dimension,
-    Kind,
     Polynomial,
     TraceLetter,
     TracePolynomial,
     Word,
     vanishes,
 )
-from quotientgeo.symbolic.algebra.letters import COMMUTING
+from quotientgeo.symbolic.algebra.rewriting import add_term
 from quotientgeo.symbolic.derivation.calculus import Calculus, Reading, Values, Variable
 from quotientgeo.symbolic.derivation.certificate import Level, LevelResult, Outcome
 from quotientgeo.symbolic.derivation.formula import Formula
@@ -87,8 +85,7 @@ def _matrix(value: Value) -> Polynomial:
 
 def check_normal_form(geometry: Geometry, statement: Statement) -> LevelResult:
     """Proven for all sizes, or undecided: a difference that does not reduce to zero is no disproof."""
-    said = statement.provable
-    left_over = _difference(geometry, said)
+    left_over, counted = _difference(geometry, statement.provable)
     pairs = statement.name != "momentum_conserved" or _momenta_lie_in_the_algebra(
         geometry
     )  # what is said weakly says it all
@@ -96,16 +93,14 @@ def check_normal_form(geometry: Geometry, statement: Statement) -> LevelResult:
         return LevelResult(
             Level.NORMAL_FORM, Outcome.UNDECIDED, residual="the momentum is not in the dual of the Lie algebra"
         )
-    how = f", {statement.weak.text}" if statement.weak else ""
     if left_over is None:
-        return LevelResult(Level.NORMAL_FORM, Outcome.PROVEN, scope="all sizes", residual=f"normal form 0{how}")
-    if _difference(geometry, said, counted=True) is None:
-        return LevelResult(
-            Level.NORMAL_FORM, Outcome.PROVEN, scope="all sizes", residual=f"normal form 0{how}, {COUNTED}"
+        how = "".join(
+            f", {text}" for text in (statement.weak.text if statement.weak else "", COUNTED if counted else "") if text
         )
-    solution = as_solution(geometry) if statement.name in SAID_OF_EQUATIONS else None
+        return LevelResult(Level.NORMAL_FORM, Outcome.PROVEN, scope="all sizes", residual=f"normal form 0{how}")
+    solution = as_solution(geometry) if statement.name in SAID_OF_EQUATIONS and pairs else None
     weak = None if solution is None else weakly(solution, statement).weak
-    if solution is not None and weak is not None and pairs and _difference(solution, weak) is None:
+    if solution is not None and weak is not None and _difference(solution, weak) == (None, False):
         how = f"normal form 0, {weak.text}; the formula is the gradient's at that right side, which solves for it"
         return LevelResult(Level.NORMAL_FORM, Outcome.PROVEN, scope="all sizes", residual=how)
     text = str(left_over)
@@ -114,33 +109,37 @@ def check_normal_form(geometry: Geometry, statement: Statement) -> LevelResult:
 
 
 def _momenta_lie_in_the_algebra(geometry: Geometry) -> bool:
-    """Whether tr(J' X) = 0 for every X of the Lie algebra says that J is zero: J has the kind of X itself."""
-
-    def projected(J: Polynomial, kind: Kind) -> Polynomial:
-        if kind in COMMUTING:
-            return J.part(kind)
-        if kind in (Kind.SKEW, Kind.SYMMETRIC):
-            return (J + J.T * (1 if kind is Kind.SYMMETRIC else -1)) * Fraction(1, 2)
-        return J
-
-    momenta = ((formula.polynomial, Kind(geometry.kind(x))) for x, formula in geometry.momentum.items())
-    return all(vanishes(J - projected(J, kind)) for J, kind in momenta)
+    """Whether tr(J' X) = 0 for every X of the Lie algebra says that J is zero: J is the gradient of that pairing."""
+    momenta = ((x, formula.polynomial) for x, formula in geometry.momentum.items())
+    return all(vanishes(J - (J.T * geometry.alphabet[x]).trace().gradient(x)) for x, J in momenta)
 
 
-def _difference(geometry: Geometry, said: Statement | Weak, *, counted: bool = False) -> Value | None:
-    """The first difference of two sides that does not reduce to zero; ``counted``: with tr(I) of declared sizes as numbers."""
-    reading = Reading(SymbolicCalculus(geometry.alphabet), geometry)
-    differences = (left - right for left, right in said.sides(reading, *reading.bind(said.roles)))
-    return next((d for d in differences if not vanishes(_counted(d) if counted else d)), None)
+def _difference(geometry: Geometry, said: Statement | Weak) -> tuple[Value | None, bool]:
+    """(the first difference of two sides that does not reduce to zero, whether some did by counting: tr(I_16) = 16)."""
+    reading, counted = Reading(SymbolicCalculus(geometry.alphabet), geometry), False
+    for left, right in said.sides(reading, *reading.bind(said.roles)):
+        difference = left - right
+        if vanishes(difference):
+            continue
+        if not vanishes(_counted(difference)):
+            return difference, counted
+        counted = True
+    return None, counted
 
 
 def _counted(value: Value) -> Value:
+    """With tr(I) of declared sizes as numbers."""
     terms: dict[Word, Fraction] = {}
     for word, coefficient in value.terms.items():
-        sizes = [x.size for x in word if isinstance(x, TraceLetter) and not x.letters and isinstance(x.size, int)]
-        rest = tuple(x for x in word if not (isinstance(x, TraceLetter) and not x.letters and isinstance(x.size, int)))
-        terms[rest] = terms.get(rest, Fraction(0)) + coefficient * prod(sizes)
-    terms = {word: coefficient for word, coefficient in terms.items() if coefficient}
-    if isinstance(value, Polynomial):
-        return Polynomial(value.alphabet, terms, value.shape)
-    return TracePolynomial(value.alphabet, terms)
+        rest = []
+        for letter in word:
+            if isinstance(letter, TraceLetter) and not letter.letters and isinstance(letter.size, int):
+                coefficient *= letter.size
+            else:
+                rest.append(letter)
+        add_term(terms, tuple(rest), coefficient)
+    return (
+        Polynomial(value.alphabet, terms, value.shape)
+        if isinstance(value, Polynomial)
+        else TracePolynomial(value.alphabet, terms)
+    )

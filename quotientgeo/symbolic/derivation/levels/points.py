@@ -11,15 +11,12 @@ from typing import TYPE_CHECKING
 
 from quotientgeo.symbolic.algebra import (
     Dimension,
-    InverseLetter,
-    InverseScalar,
-    Letter,
     OnesLetter,
-    PartLetter,
     Shape,
     TraceLetter,
 )
 from quotientgeo.symbolic.algebra.cyclic import SMALL
+from quotientgeo.symbolic.algebra.letters import Word, words_inside
 from quotientgeo.symbolic.derivation.calculus import Variable
 from quotientgeo.symbolic.derivation.certificate import Level, LevelResult, Outcome
 from quotientgeo.symbolic.derivation.geometry import Geometry
@@ -79,18 +76,16 @@ def _literal_sizes(geometry: Geometry) -> set[int]:
 def counted_sizes(geometry: Geometry) -> set[int]:
     """Declared numbers on which the metric depends as numbers: by columns of ones, or tr(I)."""
 
-    def of(letter: Letter) -> Iterator[Dimension]:
-        match letter:
-            case OnesLetter():
+    def of(word: Word) -> Iterator[Dimension]:
+        for letter in word:
+            if isinstance(letter, OnesLetter):
                 yield from letter.shape
-            case TraceLetter(letters=inside, size=size):
-                yield from (size,) if not inside else (x for one in inside for x in of(one))
-            case PartLetter(word=inside):
-                yield from (x for one in inside for x in of(one))
-            case InverseLetter(argument=argument) | InverseScalar(argument=argument):
-                yield from (x for word in argument.terms for one in word for x in of(one))
+            elif isinstance(letter, TraceLetter) and not letter.letters:
+                yield letter.size
+            for inner in words_inside(letter):
+                yield from of(inner)
 
-    found = (size for word in geometry.inner.polynomial.terms for letter in word for size in of(letter))
+    found = (size for word in geometry.inner.polynomial.terms for size in of(word))
     return {size for size in found if isinstance(size, int) and size > SMALL}
 
 

@@ -10,11 +10,11 @@ of this where it does not relate the inverses that inner products of the formula
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from quotientgeo.symbolic.algebra import Polynomial, vanishes
 from quotientgeo.symbolic.derivation import implicit
-from quotientgeo.symbolic.derivation.formula import MatrixFormula
+from quotientgeo.symbolic.derivation.formula import MatrixFormula, block
 from quotientgeo.symbolic.derivation.geometry import Equations, Geometry
 
 _Blocks = Mapping[str, Polynomial]
@@ -44,15 +44,10 @@ def as_solution(geometry: Geometry) -> Geometry | None:
     state = (*names.factors, *names.tangents, *geometry.metric.parameters)
     both = (*names.factors, *names.tangents, *map(names.second_tangent, names.factors), *geometry.metric.parameters)
     equations = Equations(
-        lowered=_formulas("lowered", state, metric),
-        forces={2: _formulas("force_2", state, force)},
-        christoffel=_formulas("lowered_christoffel", both, pairs),
+        lowered=block("lowered", state, metric),
+        forces={2: block("force_2", state, force)},
+        christoffel=block("lowered_christoffel", both, pairs),
     )
     return dataclasses.replace(
         geometry, gradient={}, acceleration={}, christoffel={}, derivatives={}, rates={}, equations=equations
     )
-
-
-def _formulas(name: str, arguments: Iterable[str], values: _Blocks) -> dict[str, MatrixFormula]:
-    arguments = tuple(arguments)
-    return {key: MatrixFormula.derived(f"{name}_{key}", arguments, value) for key, value in values.items()}
